@@ -1,0 +1,90 @@
+# Every target works from a fresh checkout: it first builds the environment,
+# for which it needs python3 (3.11 or newer) and a package index.
+#
+#   make demo      plan the bundled sample session
+#   make test      run the tests
+#   make check     everything CI asks for
+#
+# VENV=/elsewhere and PYTHON=python3.13 may be given on the command line.
+
+PYTHON ?= python3
+VENV ?= .venv
+TESTS ?=
+
+BIN := $(abspath $(VENV))/bin
+STAMP := $(VENV)/.prunewise-stamp
+export PATH := $(BIN):$(PATH)
+export PYTHONDONTWRITEBYTECODE := 1
+
+# The sans-I/O core: every room above stores/ in docs/explanation/architecture.md.
+# Its lines and branches are all tested.
+CORE_ROOMS := transcript tokens tools prices cache settings strategies protections \
+              masking gates markers ledger engine
+comma := ,
+empty :=
+space := $(empty) $(empty)
+CORE_FILES := $(subst $(space),$(comma),$(foreach room,$(CORE_ROOMS),*/prunewise/$(room).py */prunewise/$(room)/*.py))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fmt docs bench lock clean \
+        format lint types imports coverage coverage-core docs-build
+
+help:
+	@sed -n 's/^#   make/  make/p' Makefile
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "prunewise needs Python 3.11 or newer, and $(PYTHON) is not: try make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/prunewise plan examples/session.jsonl
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n auto $(TESTS)
+
+check: format lint types imports coverage-core docs-build
+
+format: $(STAMP)
+	$(BIN)/ruff format --check .
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+coverage: $(STAMP)
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(TESTS)
+
+coverage-core: coverage
+	$(BIN)/coverage report --include='$(CORE_FILES)' --fail-under=100
+
+docs-build: $(STAMP)
+	$(BIN)/mkdocs build --quiet --strict
+
+docs: $(STAMP)
+	$(BIN)/mkdocs serve
+
+fmt: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	@ls benchmarks/*.py >/dev/null 2>&1 || { echo "no benchmarks yet"; exit 0; }; \
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+# Needs uv, which is no part of the environment: pip install uv
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras \
+	  --no-emit-index-url --custom-compile-command "make lock" \
+	  pyproject.toml requirements/dev.in -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) site .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
