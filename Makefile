@@ -14,7 +14,7 @@ TESTS ?=
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.prunewise-stamp
 export PATH := $(BIN):$(PATH)
-export PYTHONDONTWRITEBYTECODE := 1
+export NO_MKDOCS_2_WARNING := 1
 
 # The sans-I/O core: every room above stores/ in docs/explanation/architecture.md.
 # Its lines and branches are all tested.
@@ -35,7 +35,7 @@ help:
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "prunewise needs Python 3.11 or newer, and $(PYTHON) is not: try make PYTHON=python3.12 ..." >&2; exit 1; }
-	$(PYTHON) -m venv --clear $(VENV)
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
