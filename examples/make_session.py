@@ -125,8 +125,7 @@ class Session:
     def text(self) -> str:
         """Return the session file's text."""
         return "".join(
-            json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
-            for entry in self.entries
+            json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n" for entry in self.entries
         )
 
 
@@ -211,9 +210,7 @@ def _test_log(failing: int) -> str:
             bad = failed < failing and case == "lists_all"
             failed += bad
             word = "FAILED" if bad else "PASSED"
-            lines.append(
-                f"tests/test_{name}s.py::test_{name}_{case} {word} [{total * 100 // 48:3}%]"
-            )
+            lines.append(f"tests/test_{name}s.py::test_{name}_{case} {word} [{total * 100 // 48:3}%]")
     for name in RESOURCES[:failing]:
         lines += [
             f"____________________________ test_{name}_lists_all ____________________________",
@@ -249,9 +246,7 @@ STATUS = (
 LISTING = "\n".join(
     ["Makefile", "README.md", "migrations/", "pantry/", "pyproject.toml", "scripts/", "tests/"]
 )
-ENVIRONMENT = (
-    "PANTRY_DATABASE=sqlite:///pantry.sqlite\nPANTRY_SECRET=not-a-real-secret\nPANTRY_PORT=8080\n"
-)
+ENVIRONMENT = "PANTRY_DATABASE=sqlite:///pantry.sqlite\nPANTRY_SECRET=not-a-real-secret\nPANTRY_PORT=8080\n"
 NO_MODULE = (
     "Traceback (most recent call last):\n"
     '  File "<stdin>", line 1, in <module>\n'
@@ -329,9 +324,7 @@ def pantry() -> Session:
         ),
         _failed(
             "python -m pytest -v tests/test_items.py tests/test_shelfs.py -k 'adds or lists' "
-            + " ".join(
-                f"--deselect tests/test_{name}s.py::test_{name}_logs_the_key" for name in RESOURCES
-            ),
+            + " ".join(f"--deselect tests/test_{name}s.py::test_{name}_logs_the_key" for name in RESOURCES),
             "ERROR: file or directory not found: tests/test_shelfs.py\n\n\nCommand exited with code 4",
         ),
     )
@@ -348,16 +341,12 @@ def pantry() -> Session:
 
     session.shell("git log --oneline -2", "4be01c7 Check what is posted\n9a77d3e Page every list\n")
     session.user("Page size should come from the settings.")
-    session.call("", _read("pantry/config.py", "PAGE_SIZE = 50\nPORT = 8080\n"))
-    session.call(
-        "", _edit("pantry/config.py", "PAGE_SIZE = 50", 'PAGE_SIZE = int(env("PANTRY_PAGE", 50))')
-    )
+    session.call("", _read("pantry/config.py", "PAGE_SIZE = 50\nPORT = 8080\n"), _read(".env", ENVIRONMENT))
+    session.call("", _edit("pantry/config.py", "PAGE_SIZE = 50", 'PAGE_SIZE = int(env("PANTRY_PAGE", 50))'))
     session.say("PANTRY_PAGE sets it now; 50 where it is not set.")
 
     session.user("Does the README mention paging?")
-    session.call(
-        "", ("grep", {"pattern": "limit|offset", "path": "README.md"}, "No matches found", False)
-    )
+    session.call("", ("grep", {"pattern": "limit|offset", "path": "README.md"}, "No matches found", False))
     session.call(
         "",
         _edit("README.md", "## Routes\n", "## Routes\n\nLists take `limit` and `offset`.\n"),
@@ -370,9 +359,7 @@ def pantry() -> Session:
     session.say("All 48 tests pass.")
 
     session.user("And how would a client ask for the second page?")
-    session.call(
-        "", _read("pantry/config.py", 'PAGE_SIZE = int(env("PANTRY_PAGE", 50))\nPORT = 8080\n')
-    )
+    session.call("", _read("pantry/config.py", 'PAGE_SIZE = int(env("PANTRY_PAGE", 50))\nPORT = 8080\n'))
     session.say("`GET /items?limit=50&offset=50`. Without a limit it gets PANTRY_PAGE rows.")
 
     session.user("Thanks. Write that into the README too.")
