@@ -278,8 +278,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "gate.mode",
         _choice("on", "off", "always-apply"),
-        "What the net-benefit gate does with a batch that does not pay soon enough: `on` rejects it, `off` does not "
-        "price it and applies it, `always-apply` prices it and applies it.",
+        "What the net-benefit gate does with a batch that does not pay soon enough: `on` rejects it, "
+        "`off` applies it without pricing it, `always-apply` prices it and applies it.",
         command="/context-pruning gate on",
     ),
     Setting(
@@ -424,7 +424,7 @@ def parse(data: Mapping[str, object], base: Settings = DEFAULTS) -> tuple[Settin
 def _given(data: object, tree: _Tree, prefix: str) -> Iterator[tuple[str, Rule | None, object]]:
     """The known keys of `data` that are set, each with its rule; a section that is no object has none."""
     if not isinstance(data, Mapping):
-        yield prefix.removesuffix("."), None, cast("object", data)
+        yield prefix.removesuffix("."), None, data
         return
     values = cast("Mapping[str, object]", data)
     for name, node in tree.items():
@@ -532,7 +532,7 @@ def _checked(key: str, value: object) -> Value:
 
 
 def to_data(settings: Settings) -> dict[str, object]:
-    """The settings in their full JSON shape; only what is not set (a window, a state's threshold) is left out."""
+    """The settings in their full JSON shape, without what is not set (a window, a state's threshold)."""
     data: dict[str, object] = {}
     for entry in SETTINGS:
         data = _with(data, entry.key.split("."), get(settings, entry.key))
