@@ -1,0 +1,512 @@
+"""The engine: propose, protect, drop what is too small, keep one proposal a target, ask the gate, edit.
+
+Works over one transcript as it grows, so that each request costs what it adds. Knows no clock, no
+file and no host: the ledger comes in folded, recall references through a function, and what it
+decides goes out as values for its owner to record before they are applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+from typing import Any, Literal
+
+import msgspec
+
+from prunewise import markers, strategies, tools
+from prunewise.canonical import canonical
+from prunewise.errors import RefusedError
+from prunewise.gates import Batch, Gate, Verdict, documented
+from prunewise.ledger import EMPTY, MANUAL, Decision, Ledger, Target
+from prunewise.masking import Context, Output, Outputs
+from prunewise.protections import Protections
+from prunewise.settings import Settings
+from prunewise.tokens import DOCUMENTED, Estimator, text_tokens, utf16_length
+from prunewise.transcript import (
+    TOOL_INPUT,
+    TOOL_RESULT,
+    Edit,
+    Exchange,
+    Kind,
+    Message,
+    ReplacePart,
+    ToolKind,
+    Transcript,
+)
+
+Lane = Literal["free", "paid"]
+
+Reference = Callable[[str, str], str | None]
+"""Issues the recall reference of (message id, call id), or None where none can be promised."""
+
+_PRIORITY = {entry.name: rank for rank, entry in enumerate(strategies.STRATEGIES)}
+
+
+Place = tuple[int, int]
+"""Where an edit is: the position of its message, and the part within it."""
+
+
+class Proposal(msgspec.Struct, frozen=True, rename="camel"):
+    """This exchange's result, or a failed call's input, may go: which strategy says so, and why.
+
+    Sizes are estimated tokens; `position` is the index of the message that changes.
+    """
+
+    strategy: str
+    kind: ToolKind
+    call: str
+    position: int
+    original_tokens: int
+    tokens_removed: int
+    reason: str
+    lane: Lane
+    """`free` where the message has never been sent, so that no cache breaks; else `paid`."""
+    order: int = 0
+    """Call order."""
+    marker: str = ""
+    reference: str = ""
+
+    @property
+    def target(self) -> Target:
+        """What it is about."""
+        return (self.call, self.kind)
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What an engine goes by, apart from the conversation."""
+
+    settings: Settings
+    gate: Gate = documented
+    estimator: Estimator = DOCUMENTED
+    prices: object | None = None
+
+
+class Engine:
+    """One transcript under one set of rules."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        reference: Reference,
+        *,
+        cwd: str | None = None,
+        vocabulary: tools.Vocabulary = tools.PI,
+        recalled: Callable[[str, Exchange], str | None] | None = None,
+    ) -> None:
+        """`recalled(ref, exchange)` gives the reference of the output that this recall of `ref` returned,
+        or None where it returned none."""
+        self.rules = rules
+        self.transcript = Transcript(cwd=cwd, vocabulary=vocabulary)
+        self.context = Context()
+        self.edits: dict[int, dict[int, Edit]] = {}
+        """What goes out changed: by the position of the message, by its part."""
+        self.touched: set[int] = set()
+        """Positions whose edits changed; emptied by whoever has taken note."""
+        self.recalls: list[Exchange] = []
+        """The exchanges in which something was recalled."""
+        self.masked: dict[tuple[str, Kind], Place] = {}
+        """The targets that masking has replaced, and where."""
+        self.removed_tokens = 0
+        """What the edits take out of this request, in tokens."""
+        self._reference = reference
+        self._recalled = recalled
+        self._protections = Protections(rules.settings.protections)
+        self._strategies = strategies.enabled(rules.settings)
+        self._outputs = Outputs(rules.settings.pruning)
+        self._maskable: list[Output] = []
+        self._ledger = EMPTY
+        self._applied = 0
+        self._removed: dict[Place, int] = {}
+        self._savings: dict[Place, int] = {}
+        self._raw_total = 0
+        self._sizes: list[int] = []
+        self._totals: list[int] = [0]
+        self._pending: dict[Target, Proposal] = {}
+        self._ripening: dict[int, list[Target]] = {}
+        self._ripe: dict[Target, Proposal] = {}
+        self._turn = 0
+        self._ripe_tokens = 0
+        self._ripe_earliest: int | None = None
+
+    # ---- growing
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        """Append messages, and take in what the strategies say of them."""
+        start = len(self.transcript)
+        self.transcript.extend(messages)
+        measure = self.rules.estimator.message
+        sizes = [measure(message) for message in self.transcript.messages[start:]]
+        self._raw_total += sum(sizes)
+        self._sizes.extend(sizes)
+        self._take_in(self.transcript.exchanges[self._applied :])
+        self._applied = len(self.transcript.exchanges)
+        if self.rules.settings.enabled:
+            for strategy in self._strategies:
+                for stale in strategy.advance(self.transcript):
+                    self._propose(strategy.name, stale.exchange, stale.kind, stale.reason)
+            self._ripen()
+
+    def _ripen(self) -> None:
+        """Let in what is no longer recent."""
+        for turn in range(self._turn + 1, self.transcript.turn + 1):
+            for target in self._ripening.pop(turn, ()):
+                proposal = self._pending.pop(target, None)
+                if proposal is not None:
+                    self._add_ripe(proposal)
+        self._turn = self.transcript.turn
+
+    # ---- proposing
+
+    def _propose(self, strategy: str, exchange: Exchange, kind: ToolKind, reason: str) -> None:
+        target = (exchange.call.id, kind)
+        if exchange.reused_id or target in self._ledger.standing or target in self._ledger.restored:
+            return
+        if target in self.masked:
+            return
+        known = self._ripe.get(target) or self._pending.get(target)
+        if known is not None and _PRIORITY[known.strategy] <= _PRIORITY[strategy]:
+            return
+        if self._protections.reason(exchange) is not None:
+            return
+        proposal = self._measure(strategy, exchange, kind, reason)
+        if proposal is None or not self._passes_floor(exchange, proposal):
+            return
+        ripe_at = self._protections.ripe_at(exchange.turn(kind))
+        if known is not None:
+            self._drop(target)
+        if ripe_at <= self.transcript.turn:
+            self._add_ripe(proposal)
+        else:
+            self._pending[target] = proposal
+            self._ripening.setdefault(ripe_at, []).append(target)
+
+    def _measure(self, strategy: str, exchange: Exchange, kind: ToolKind, reason: str) -> Proposal | None:
+        """The proposal with its marker and sizes; None where the marker would not be smaller."""
+        position = exchange.position(kind)
+        reference = self.reference_of(exchange)
+        if reference is None:
+            return None
+        call = exchange.call
+        if kind == TOOL_INPUT:
+            characters = utf16_length(call.text)
+            original = text_tokens(call.text)
+            marker = markers.purged_input(call.name, characters, reason, reference)
+            left_characters = utf16_length(canonical({markers.INPUT_KEY: marker}))
+        else:
+            text = exchange.result.text
+            if markers.reference_in(text) is not None:
+                return None
+            characters = utf16_length(text)
+            original = self.rules.estimator.content(exchange.result)
+            marker = markers.output(call.name, characters, reason, reference)
+            left_characters = len(marker)
+        left = (left_characters + 3) // 4
+        if left >= original or (left_characters >= characters and not exchange.result.has_image):
+            return None
+        return Proposal(
+            strategy,
+            kind,
+            call.id,
+            position,
+            original,
+            original - left,
+            reason,
+            "paid",
+            exchange.order,
+            marker,
+            reference,
+        )
+
+    def _passes_floor(self, exchange: Exchange, proposal: Proposal) -> bool:
+        """Whether enough characters go; results that hold images always pass."""
+        if proposal.kind == TOOL_INPUT:
+            saved = utf16_length(exchange.call.text) - utf16_length(canonical({markers.INPUT_KEY: proposal.marker}))
+        elif exchange.result.has_image:
+            return True
+        else:
+            saved = utf16_length(exchange.result.text) - utf16_length(proposal.marker)
+        return saved >= self.rules.settings.thresholds.min_chars_saved
+
+    def reference_of(self, exchange: Exchange) -> str | None:
+        """The recall reference of an exchange: its own, or for a recalled output that of its original."""
+        if exchange.call.name in self.transcript.vocabulary.recall and self._recalled is not None:
+            asked = exchange.call.arguments.get("ref")
+            if isinstance(asked, str) and not exchange.result.is_error:
+                origin = self._recalled(asked, exchange)
+                if origin is not None:
+                    return origin
+        return self._issue(self.transcript.messages[exchange.result_position].id, exchange.call.id)
+
+    def _issue(self, message: str, call: str) -> str | None:
+        reference = self._reference(message, call)
+        return reference if reference is not None and markers.is_reference(reference) else None
+
+    # ---- what could go now
+
+    def _add_ripe(self, proposal: Proposal) -> None:
+        self._ripe[proposal.target] = proposal
+        self._ripe_tokens += proposal.tokens_removed
+        if self._ripe_earliest is None or proposal.position < self._ripe_earliest:
+            self._ripe_earliest = proposal.position
+
+    def _drop(self, target: Target) -> None:
+        self._pending.pop(target, None)
+        proposal = self._ripe.pop(target, None)
+        if proposal is None:
+            return
+        self._ripe_tokens -= proposal.tokens_removed
+        if proposal.position == self._ripe_earliest:
+            self._ripe_earliest = min((one.position for one in self._ripe.values()), default=None)
+
+    @property
+    def edit_count(self) -> int:
+        """How many parts go out changed."""
+        return len(self._savings)
+
+    @property
+    def has_proposals(self) -> bool:
+        """Whether anything may go now."""
+        return bool(self._ripe)
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        """What may go now: protected, floored, one a target, by position and then call order."""
+        sent = self.transcript.sent
+        ripe = sorted(self._ripe.values(), key=lambda one: (one.position, one.order))
+        return [msgspec.structs.replace(one, lane="free") if one.position >= sent else one for one in ripe]
+
+    def verdict(self, *, seconds_since_call: float | None = None) -> Verdict:
+        """The gate's verdict on everything that may go now, as one batch."""
+        return self.rules.gate(
+            Batch(
+                _Lazy(self),
+                self._ripe_earliest,
+                self._ripe_tokens,
+                self.tail_tokens,
+                self.transcript.state,
+                self.transcript.sent,
+                seconds_since_call,
+                self.transcript.llm_calls,
+                self.rules.prices,
+            ),
+            self.rules.settings.gate,
+        )
+
+    def manual(self, call_id: str, kind: ToolKind = TOOL_RESULT) -> Proposal:
+        """What a person's prune of this target would do. Floor, recency and gate are bypassed.
+
+        Raises:
+            RefusedError: it is not there, protected, pruned already, or would not get smaller.
+        """
+        exchange = self.transcript.exchange(call_id)
+        if exchange is None:
+            raise RefusedError(f"{call_id}: no completed call with this id on this branch")
+        reason = self._protections.reason(exchange)
+        if reason is not None:
+            raise RefusedError(f"{call_id}: {reason}")
+        if (call_id, kind) in self._ledger.standing:
+            raise RefusedError(f"{call_id}: pruned already")
+        proposal = self._measure(MANUAL, exchange, kind, markers.BY_USER)
+        if proposal is None:
+            raise RefusedError(f"{call_id}: a marker would not be smaller than what it replaces")
+        return proposal
+
+    def preview(self, proposal: Proposal) -> None:
+        """Edit as if the proposal stood, for a dry run."""
+        exchange = self.transcript.exchange(proposal.call)
+        if exchange is not None:
+            self._edit(place_of(exchange, proposal.kind), proposal.kind, proposal.marker, proposal.tokens_removed)
+
+    # ---- sizes
+
+    @property
+    def total_tokens(self) -> int:
+        """The transcript without any pruning, in the rules' estimate."""
+        return self._raw_total
+
+    @property
+    def message_tokens(self) -> list[int]:
+        """The size of each message as it goes out now."""
+        return list(self._sizes)
+
+    def saving_at(self, place: Place) -> int:
+        """What the edit at a place takes out, in tokens; 0 where there is none."""
+        return self._savings.get(place, 0)
+
+    def tail_tokens(self, position: int) -> int:
+        """The tokens from a position to the end, as they go out now."""
+        totals = self._totals
+        if len(totals) <= len(self._sizes):
+            known = len(totals) - 1
+            totals.extend(list(accumulate(self._sizes[known:], initial=totals[known]))[1:])
+        return totals[-1] - totals[position]
+
+    def _resize(self, position: int, change: int) -> None:
+        self._sizes[position] += change
+        del self._totals[position + 1 :]
+
+    # ---- what stands
+
+    def follow(self, ledger: Ledger) -> bool:
+        """Take in a newly folded ledger: apply what stands, undo what does not.
+
+        False where a decision has gone without a restore (another branch): then what it had kept
+        from being proposed is not known any more, and its owner starts a fresh engine.
+        """
+        before, self._ledger = self._ledger, ledger
+        if before is ledger:
+            return True
+        for target in (*before.standing, *before.restored):
+            if target not in ledger.standing and target not in ledger.restored:
+                return False
+        if not self.rules.settings.enabled:
+            return True
+        for target, decision in before.standing.items():
+            exchange = self.transcript.exchange(target[0])
+            if exchange is not None and ledger.standing.get(target) != decision and target not in self.masked:
+                self._undo(place_of(exchange, target[1]))
+        for target in ledger.restored:
+            self._drop(target)
+            self._unmask(target)
+        for target, decision in ledger.standing.items():
+            if before.standing.get(target) != decision:
+                exchange = self.transcript.exchange(target[0])
+                if exchange is not None:
+                    self._stand(exchange, decision)
+        return True
+
+    def _take_in(self, exchanges: Iterable[Exchange]) -> None:
+        """Let what stands already stand for new exchanges, and note which of them are recalls."""
+        standing, recall = self._ledger.standing, self.transcript.vocabulary.recall
+        for exchange in exchanges:
+            if exchange.call.name in recall:
+                self.recalls.append(exchange)
+            if standing and self.rules.settings.enabled and not exchange.reused_id:
+                for kind in (TOOL_RESULT, TOOL_INPUT):
+                    decision = standing.get((exchange.call.id, kind))
+                    if decision is not None:
+                        self._stand(exchange, decision)
+
+    def _stand(self, exchange: Exchange, decision: Decision) -> None:
+        kind = decision.kind
+        self._drop(decision.target)
+        message = self.transcript.messages[exchange.result_position].id
+        if decision.entry_id is not None and decision.entry_id != message:
+            return  # the call id is the same, the output is another
+        marker = decision.placeholder
+        if marker is None:
+            measured = self._measure(decision.strategy_id, exchange, kind, decision.reason or markers.BY_USER)
+            if measured is None:
+                return
+            marker = measured.marker
+        saving = self._saving(exchange, kind, marker)
+        if saving <= 0:
+            return
+        self._unmask(decision.target)
+        self._edit(place_of(exchange, kind), kind, marker, saving)
+
+    def _saving(self, exchange: Exchange, kind: ToolKind, marker: str) -> int:
+        if kind == TOOL_INPUT:
+            return text_tokens(exchange.call.text) - text_tokens(canonical({markers.INPUT_KEY: marker}))
+        return self.rules.estimator.content(exchange.result) - text_tokens(marker)
+
+    def _edit(self, place: Place, kind: Kind, marker: str, saving: int, *, keep_images: bool = False) -> None:
+        position, part = place
+        message = self.transcript.messages[position].id
+        self.edits.setdefault(position, {})[part] = ReplacePart(message, position, part, kind, marker, keep_images)
+        # An estimator may count a message for less than what masking takes out of it: never below nothing.
+        self._removed[place] = min(saving, self._sizes[position])
+        self.removed_tokens += saving
+        self._savings[place] = saving
+        self._resize(position, -self._removed[place])
+        self.touched.add(position)
+
+    def _undo(self, place: Place) -> None:
+        if place not in self._savings:
+            return
+        edits = self.edits[place[0]]
+        del edits[place[1]]
+        if not edits:
+            del self.edits[place[0]]
+        self.removed_tokens -= self._savings.pop(place)
+        self._resize(place[0], self._removed.pop(place))
+        self.touched.add(place[0])
+
+    def _unmask(self, target: Target) -> None:
+        place = self.masked.pop(target, None)
+        if place is not None:
+            self._undo(place)
+
+    # ---- masking
+
+    def mask(self) -> list[tuple[Output, str]]:
+        """Replace every output that masking may replace and nothing else has. Gives what it replaced
+        now, each with its recall reference, for the store to keep."""
+        self._maskable.extend(self._outputs.advance(self.transcript))
+        waiting, self._maskable = self._maskable, []
+        masked: list[tuple[Output, str]] = []
+        for output in waiting:
+            target = (output.call_id, output.kind)
+            place = (output.position, output.part)
+            if place in self._savings or target in self._ledger.restored:
+                continue
+            mask = self._masking_of(output)
+            if mask is None:
+                continue
+            marker, saving, reference = mask
+            if output.exchange is not None:
+                self._drop((output.call_id, TOOL_RESULT))
+            self.masked[target] = place
+            self._edit(place, output.kind, marker, saving, keep_images=True)
+            masked.append((output, reference))
+        return masked
+
+    @property
+    def unmasked_saving(self) -> int:
+        """What masking could take out of this request beyond the edits there are, in tokens."""
+        self._maskable.extend(self._outputs.advance(self.transcript))
+        return sum(
+            mask[1]
+            for output in self._maskable
+            if (output.position, output.part) not in self._savings
+            and (output.call_id, output.kind) not in self._ledger.restored
+            and (mask := self._masking_of(output)) is not None
+        )
+
+    def _masking_of(self, output: Output) -> tuple[str, int, str] | None:
+        """The marker of a maskable output, the tokens that it takes out, its reference; None where it takes none."""
+        if output.exchange is None:
+            reference = self._issue(output.message, output.call_id)
+        else:
+            if markers.reference_in(output.exchange.result.text) is not None:
+                return None
+            reference = self.reference_of(output.exchange)
+        if reference is None:
+            return None
+        marker = output.marker(self.transcript.vocabulary.shell, reference)
+        removed = output.tokens - text_tokens(marker)
+        return (marker, removed, reference) if removed > 0 else None
+
+
+def place_of(exchange: Exchange, kind: ToolKind) -> Place:
+    """Where an exchange's result or input stands."""
+    return (exchange.position(kind), exchange.part(kind))
+
+
+class _Lazy:
+    """The engine's proposals as a sequence that is only built where a gate looks at it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._built: list[Proposal] | None = None
+
+    def _all(self) -> list[Proposal]:
+        if self._built is None:
+            self._built = self._engine.proposals
+        return self._built
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._all()[index]

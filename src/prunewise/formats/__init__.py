@@ -1,0 +1,56 @@
+"""Wire and file formats: each reads native messages into the transcript and applies edits to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from prunewise.errors import InputError
+from prunewise.tools import Vocabulary
+from prunewise.transcript import Edit, Message
+
+Native = Mapping[str, Any]
+"""A message as its host has it. It is never changed: an edit makes a new one around the old parts."""
+
+
+class Format(Protocol):
+    """One wire format, message by message."""
+
+    @property
+    def name(self) -> str:
+        """As `--format` takes it."""
+        ...
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tools of the hosts that speak it."""
+        ...
+
+    def messages(self, request: Any) -> Sequence[Native]:
+        """The native messages of a request body, or of a bare list of them."""
+        ...
+
+    def replace(self, request: Any, messages: Sequence[Native]) -> Any:
+        """The request with these messages in place of its own; everything else as it is."""
+        ...
+
+    def read(self, native: Native, id: str) -> Message:
+        """Read one native message; what is not known becomes an opaque part, never an error."""
+        ...
+
+    def apply(self, native: Native, edits: Sequence[Edit]) -> Native:
+        """A copy of the message with the edits in place; key order and unknown fields stay."""
+        ...
+
+
+def named(name: str) -> Format:
+    """The format of a name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name == "pi":
+        from prunewise.formats.pi import PI
+
+        return PI
+    raise InputError(f"format {name!r} is not known; known formats: pi")

@@ -1,0 +1,192 @@
+"""The append-only log of decisions, restores and savings, and its folding into what stands now.
+
+Entries have the shape of pi's `dynamic-context-pruning:*` custom entries, so that a session begun
+with the TypeScript extension goes on here and the other way round. Fields of ours stand beside
+theirs. Knows no file and no clock: stores read and write entries, hosts say what time it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from prunewise.transcript import TOOL_INPUT, TOOL_RESULT, ToolKind
+
+DECISION = "dynamic-context-pruning:decision"
+RESTORE = "dynamic-context-pruning:restore"
+STATS = "dynamic-context-pruning:stats"
+MANUAL = "manual"
+"""The strategy id of a prune that a person asked for."""
+
+Target = tuple[str, ToolKind]
+"""What a decision is about: a call id, and which part of its exchange."""
+
+
+class Correlation(msgspec.Struct, frozen=True, rename="camel"):
+    """How a decision finds its exchange."""
+
+    type: Literal["toolCallId"]
+    tool_call_id: str
+
+
+class Decision(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A prune that was applied."""
+
+    idempotency_key: str
+    """`strategyId:kind:toolCallId`."""
+    strategy_id: str
+    correlation: Correlation
+    kind: ToolKind
+    reason: str = ""
+    placeholder: str | None = None
+    """The marker as it was sent; it goes out again exactly so."""
+    created_at: str = ""
+    """ISO 8601, UTC."""
+    source: Literal["auto", "manual"] = "auto"
+    reference: str | None = None
+    """Ours: the recall reference that the placeholder carries."""
+    entry_id: str | None = None
+    """Ours: the id of the message that holds the result, within its conversation."""
+    session_id: str | None = None
+    """Ours: the conversation in which the reference was issued; a forked file keeps its parent's decisions."""
+
+    @property
+    def target(self) -> Target:
+        """What it is about."""
+        return (self.correlation.tool_call_id, self.kind)
+
+
+class Restore(msgspec.Struct, frozen=True, rename="camel"):
+    """The undoing of a decision, by its key."""
+
+    idempotency_key: str
+    created_at: str = ""
+
+
+class Savings(msgspec.Struct, frozen=True, rename="camel"):
+    """What one applied decision takes out of each request, in estimated tokens."""
+
+    idempotency_key: str
+    strategy_id: str
+    tokens_removed: int
+    applied_at: str = ""
+
+
+Entry = Decision | Restore | Savings
+
+_TYPES: dict[str, type[Decision] | type[Restore] | type[Savings]] = {
+    DECISION: Decision,
+    RESTORE: Restore,
+    STATS: Savings,
+}
+
+
+def decide(
+    strategy: str,
+    call_id: str,
+    kind: ToolKind,
+    *,
+    reason: str,
+    placeholder: str,
+    created_at: str,
+    reference: str | None = None,
+    entry_id: str | None = None,
+    session_id: str | None = None,
+) -> Decision:
+    """A decision with its key; `strategy` is `manual` for a person's."""
+    return Decision(
+        f"{strategy}:{kind}:{call_id}",
+        strategy,
+        Correlation("toolCallId", call_id),
+        kind,
+        reason,
+        placeholder,
+        created_at,
+        "manual" if strategy == MANUAL else "auto",
+        reference,
+        entry_id,
+        session_id,
+    )
+
+
+def to_data(entry: Entry) -> tuple[str, dict[str, Any]]:
+    """The entry as pi stores it: its custom type and its data."""
+    custom_type = next(name for name, kind in _TYPES.items() if isinstance(entry, kind))
+    data = msgspec.to_builtins(entry)
+    if isinstance(entry, Decision):
+        data.setdefault("source", "auto")
+    return custom_type, data
+
+
+def from_data(custom_type: str, data: object) -> Entry | None:
+    """Read one custom entry. None where the type is not the ledger's.
+
+    Raises:
+        msgspec.ValidationError: the entry has the ledger's type and not its shape.
+    """
+    kind = _TYPES.get(custom_type)
+    return None if kind is None else msgspec.convert(data, kind)
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """What the entries of one branch come to.
+
+    For each key its most recent decision or restore wins. `standing` has, for each target, the
+    decision that is applied: of several keys on one target the one that began to stand first, since
+    its marker is what has been sent. `restored` has the targets that were restored and do not stand.
+    """
+
+    standing: Mapping[Target, Decision]
+    restored: frozenset[Target]
+    active: tuple[Decision, ...] = ()
+    """For each key that stands its decision; several may be about one target."""
+    savings: tuple[Savings, ...] = ()
+
+    @property
+    def removed_by_strategy(self) -> dict[str, int]:
+        """Cumulative estimated tokens saved per strategy, as `stats` shows them."""
+        totals: dict[str, int] = {}
+        for entry in self.savings:
+            totals[entry.strategy_id] = totals.get(entry.strategy_id, 0) + entry.tokens_removed
+        return totals
+
+
+EMPTY = Ledger({}, frozenset())
+
+
+def fold(entries: Iterable[Entry]) -> Ledger:
+    """Fold a branch's entries, oldest first, into what stands."""
+    active: dict[str, Decision] = {}
+    decided: dict[str, Decision] = {}
+    restored_keys: set[str] = set()
+    savings: list[Savings] = []
+    for entry in entries:
+        match entry:
+            case Decision():
+                active[entry.idempotency_key] = entry  # the dict keeps the order in which keys began to stand
+                decided[entry.idempotency_key] = entry
+                restored_keys.discard(entry.idempotency_key)
+            case Restore():
+                active.pop(entry.idempotency_key, None)
+                restored_keys.add(entry.idempotency_key)
+            case Savings():
+                savings.append(entry)
+    standing: dict[Target, Decision] = {}
+    for decision in active.values():
+        standing.setdefault(decision.target, decision)
+    restored = {target for key in restored_keys if (target := target_of(key, decided)) is not None}
+    return Ledger(standing, frozenset(restored - standing.keys()), tuple(active.values()), tuple(savings))
+
+
+def target_of(key: str, decided: Mapping[str, Decision]) -> Target | None:
+    """The target of an idempotency key: its decision's, else what the key itself says."""
+    decision = decided.get(key)
+    if decision is not None:
+        return decision.target
+    _, _, rest = key.partition(":")
+    kind, _, call_id = rest.partition(":")
+    if kind == TOOL_RESULT or kind == TOOL_INPUT:
+        return (call_id, kind)
+    return None

@@ -1,0 +1,127 @@
+"""Marker texts: what stands in for a pruned output, and the one grammar by which a marker is known.
+
+A marker opens with `[prunewise: `, says on its first line what was left out and why, and ends that
+line with `; recall REFERENCE for all of it]`. It states facts only, and never looks like content
+that belongs into a file. Knows no store: the reference comes in as an argument.
+"""
+
+from __future__ import annotations
+
+import re
+
+from prunewise.tokens import utf16_length
+from prunewise.tools import FileOperation
+from prunewise.transcript import Exchange, Shell
+
+INPUT_KEY = "pruned"
+"""The one key of the JSON object that stands in for a purged input."""
+
+SUMMARY_LINES = 10
+"""How many lines a shell summary keeps at each end."""
+SUMMARY_WIDTH = 200
+"""The longest line of a shell summary, in characters."""
+
+_FIRST_LINE = re.compile(r"\[prunewise: [^\n]*; recall (?P<reference>\S+) for all of it\](?=\n|\Z)")
+_EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*\Z")
+_REFERENCE = re.compile(r"[^\s\[\]]+")
+
+DUPLICATE = "a newer call with the same arguments follows"
+READ_AGAIN = "the file was read again later"
+CHANGED_AFTER = "the file was changed later"
+CHANGED_AGAIN = "the file was changed again later"
+FAILED_INPUT = "this call failed long ago; its error message stays"
+BY_USER = "at the user's wish"
+
+
+def is_reference(text: str) -> bool:
+    """Whether a marker can carry this text as its recall reference."""
+    return _REFERENCE.fullmatch(text) is not None
+
+
+def reference_in(text: str) -> str | None:
+    """The recall reference, where the text is a marker of ours; else None. Needs no state."""
+    if not text.startswith("[prunewise: "):
+        return None
+    found = _FIRST_LINE.match(text)
+    return found["reference"] if found else None
+
+
+def output(tool: str, characters: int, reason: str, reference: str) -> str:
+    """The marker of a tool's output that a strategy or a person let go."""
+    return f"[prunewise: {_name(tool)} output ({characters:,} characters) left out, {reason}; {_recall(reference)}]"
+
+
+def purged_input(tool: str, characters: int, reason: str, reference: str) -> str:
+    """The marker of a call's input; it stands as the only value of the input object."""
+    return f"[prunewise: {_name(tool)} input ({characters:,} characters) left out, {reason}; {_recall(reference)}]"
+
+
+def masked_read(operation: FileOperation, text: str, reference: str) -> str:
+    """Masking's marker of a read: a pointer to the file, its lines and the old content."""
+    lines = text.count("\n") + 1
+    first = int(operation.first)
+    return (
+        f"[prunewise: read output left out: {_line(operation.path)}, lines {first}-{first + lines - 1}, "
+        f"{_size(text)}; {_recall(reference)}]\n"
+        "Read the file again with the read tool for what it holds now; recall gives this old content exactly."
+    )
+
+
+def masked_shell(command: str, exit_code: int | None, text: str, reference: str) -> str:
+    """Masking's marker of a shell output: what ran, how it ended, the first and last lines."""
+    lines = text.split("\n")
+    ended = "exit code not known" if exit_code is None else f"exit code {exit_code}"
+    kept = [_line(line) for line in lines]
+    if len(lines) > 2 * SUMMARY_LINES:
+        gap = f"[prunewise: {len(lines) - 2 * SUMMARY_LINES:,} lines left out here]"
+        kept = [*kept[:SUMMARY_LINES], gap, *kept[-SUMMARY_LINES:]]
+    head = f"[prunewise: shell output shortened: {ended}, {len(lines):,} lines, {_size(text)}; {_recall(reference)}]"
+    return "\n".join((head, f"$ {_line(command)}", *kept))
+
+
+def masked_output(tool: str, text: str, reference: str) -> str:
+    """Masking's marker of any other tool's output."""
+    return f"[prunewise: {_name(tool)} output left out: {_size(text)}; {_recall(reference)}]"
+
+
+def exit_code(exchange: Exchange) -> int | None:
+    """The exit code of a shell tool's result: 0 where it succeeded, else what its last line says."""
+    if not exchange.result.is_error:
+        return 0
+    found = _EXIT_CODE.search(exchange.result.text[-200:])
+    return int(found[1]) if found else None
+
+
+def mask(exchange: Exchange, shell_tools: frozenset[str], reference: str) -> str:
+    """Masking's marker of a tool's output, by what the tool is."""
+    text = exchange.result.text
+    call = exchange.call
+    if exchange.operation is not None and exchange.operation.action == "read":
+        return masked_read(exchange.operation, text, reference)
+    if call.name in shell_tools:
+        command = call.arguments.get("command")
+        return masked_shell(command if isinstance(command, str) else "", exit_code(exchange), text, reference)
+    return masked_output(call.name, text, reference)
+
+
+def mask_shell(shell: Shell, reference: str) -> str:
+    """Masking's marker of a command that the user ran in the host."""
+    return masked_shell(shell.command, shell.exit_code, shell.output, reference)
+
+
+def _recall(reference: str) -> str:
+    return f"recall {reference} for all of it"
+
+
+def _name(tool: str) -> str:
+    return re.sub(r"[^\w.:/-]+", "_", tool)[:64] or "tool"
+
+
+def _line(text: str) -> str:
+    """One line, short, on code points."""
+    text = " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+    return text if len(text) <= SUMMARY_WIDTH else text[: SUMMARY_WIDTH - 1] + "…"
+
+
+def _size(text: str) -> str:
+    return f"{utf16_length(text):,} characters"

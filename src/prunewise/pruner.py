@@ -1,0 +1,522 @@
+"""Policy and Pruner: the engine over one conversation, request by request.
+
+A policy is what to go by: immutable, shared by any number of conversations. A pruner is one
+conversation: it takes each request as the host would send it, sees what is new, and gives the
+request to send instead. Messages are treated as immutable: a host that changes one passes a new object.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prunewise import formats, ledger, recall
+from prunewise.engine import Engine, Proposal, Rules
+from prunewise.errors import RecallError, RefusedError
+from prunewise.formats import Format, Native
+from prunewise.gates import Gate, Verdict, documented
+from prunewise.ledger import Decision, Entry, Restore, Savings
+from prunewise.masking import Output, cancels_compaction, engages
+from prunewise.plan import Masked, Plan
+from prunewise.settings import Settings
+from prunewise.stores import Original, Store
+from prunewise.stores.memory import Memory
+from prunewise.stores.settings_files import resolve
+from prunewise.tokens import DOCUMENTED, Estimator
+from prunewise.transcript import TOOL_INPUT, TOOL_RESULT, Edit, Exchange, Text, ToolKind
+
+SettingsLike = Settings | Mapping[str, Any] | str | Path | None
+
+
+class PrunewiseWarning(UserWarning):
+    """Something went wrong and the original request went out; said once a conversation."""
+
+
+class Policy:
+    """What to prune by: settings, the gate, prices and the estimator. Immutable; share it."""
+
+    __slots__ = ("problems", "rules")
+
+    def __init__(
+        self,
+        settings: SettingsLike = None,
+        prices: object | None = None,
+        *,
+        gate: Gate = documented,
+        estimator: Estimator = DOCUMENTED,
+    ) -> None:
+        """`settings` is a Settings, a mapping in the JSON shape of the configuration file, or a path to one.
+
+        Raises:
+            SettingsError: a path that is not there or does not parse. Single broken values become
+                defaults, and `problems` says so.
+        """
+        found, problems = resolve(settings)
+        self.rules = Rules(found, gate, estimator, prices)
+        self.problems: tuple[str, ...] = tuple(problems)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings it goes by."""
+        return self.rules.settings
+
+
+class Projected(msgspec.Struct, frozen=True):
+    """What one request became."""
+
+    request: Any
+    """What to send: the very object that came in where nothing changed."""
+    edits: tuple[Edit, ...] = ()
+    """All edits in it, by position; their messages are the only ones that are new objects."""
+    decisions: tuple[Decision, ...] = ()
+    """The decisions that this request added to the ledger."""
+    verdict: Verdict | None = None
+    saved: int = 0
+    """How much smaller the request is than without pruning, in estimated tokens."""
+    masked: int = 0
+    """How many of the edits are masking's."""
+    changed: bool = False
+    """Whether the edits differ from the request before, so that the cached prefix breaks."""
+    error: str | None = None
+    """Why the original went out after all, where something failed."""
+
+
+class CompactionCheck(msgspec.Struct, frozen=True):
+    """The compaction check's answer, in tokens."""
+
+    cancel: bool
+    before: int
+    after: int
+    limit: int
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """What pruning has come to in this conversation, in estimated tokens."""
+
+    raw_tokens: int
+    effective_tokens: int
+    saved_tokens: int
+    standing: int
+    masked: int
+    removed_by_strategy: Mapping[str, int]
+    """Cumulative, from the ledger."""
+    cache_breaks: int
+    """How many requests changed something that had been sent before."""
+
+
+class Pruner:
+    """One conversation under one policy."""
+
+    def __init__(
+        self,
+        format: str | Format = "pi",
+        policy: Policy | None = None,
+        store: Store | None = None,
+        conversation: str = "",
+        *,
+        cwd: str | None = None,
+    ) -> None:
+        """Without a store the ledger and the originals live in memory, as long as this object."""
+        self.format = formats.named(format) if isinstance(format, str) else format
+        self.policy = policy or Policy()
+        self.store: Store = store or Memory(conversation)
+        self.engaged = False
+        """Whether masking has engaged; it stays so until the conversation gets smaller."""
+        self.cache_breaks = 0
+        self._cwd = cwd
+        self._ledger = ledger.fold(self.store.ledger())
+        self._natives: list[Native] = []
+        self._ids: list[str] = []
+        self._has_ids = False
+        self._edits: tuple[Edit, ...] = ()
+        self._sources: dict[int, tuple[Native, Native]] = {}
+        self._sent: list[tuple[int, int]] = []
+        self._called_at: float | None = None
+        self._warned = False
+        self._engine = self._fresh_engine()
+
+    # ---- the request
+
+    def prune(self, messages: Sequence[Native], *, now: float | None = None) -> list[Native]:
+        """The messages to send instead: list in, list out; untouched messages are the same objects."""
+        return list(self.project(messages, now=now).request)
+
+    def project(
+        self,
+        request: Any,
+        *,
+        ids: Sequence[str] | None = None,
+        now: float | None = None,
+        window: int | None = None,
+        reserve: int | None = None,
+    ) -> Projected:
+        """What to send instead of `request`, a list of messages or a body that holds one.
+
+        `ids` are the messages' ids, where the host knows them; `now` seconds since the epoch; `window`
+        and `reserve` the model's, in tokens, else those of the settings. Whatever goes wrong, the
+        original comes back with `error` set, and one warning is given.
+        """
+        try:
+            return self._project(request, ids, time.time() if now is None else now, window, reserve)
+        except Exception as error:  # the host's request must go out, whatever it is
+            self._warn(f"request goes out unpruned: {error}")
+            self._natives, self._ids = [], []
+            self._restart(0)
+            return Projected(request, error=f"{type(error).__name__}: {error}")
+
+    def plan(
+        self,
+        request: Any,
+        *,
+        ids: Sequence[str] | None = None,
+        window: int | None = None,
+        reserve: int | None = None,
+    ) -> Plan:
+        """What `project` would do now, with nothing recorded; see `prunewise.plan`."""
+        self._read(self.format.messages(request), ids)
+        engine, settings = self._engine, self.policy.settings
+        verdict = engine.verdict() if settings.enabled else None
+        proposals = engine.proposals
+        if verdict is not None and verdict.accepted:
+            for proposal in proposals:
+                engine.preview(proposal)
+        window = settings.window if window is None else window
+        if window is not None and settings.pruning.enabled:
+            self._mask(window, settings.reserve if reserve is None else reserve)
+        masked = [
+            Masked(call, kind, place[0], engine.saving_at(place)) for (call, kind), place in engine.masked.items()
+        ]
+        result = Plan(
+            self.format.name,
+            len(engine.transcript),
+            engine.transcript.state,
+            engine.total_tokens,
+            proposals,
+            verdict,
+            tuple(self._ledger.standing.values()),
+            tuple(sorted(masked, key=lambda one: one.position)),
+            engine.removed_tokens,
+        )
+        self._restart(len(self._natives))
+        return result
+
+    def _warn(self, text: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(text, PrunewiseWarning, stacklevel=4)
+
+    def _project(
+        self, request: Any, ids: Sequence[str] | None, now: float, window: int | None, reserve: int | None
+    ) -> Projected:
+        natives = self.format.messages(request)
+        self._read(natives, ids)
+        settings = self.policy.settings
+        decisions: tuple[Decision, ...] = ()
+        verdict = error = None
+        if settings.enabled:
+            verdict = self._engine.verdict(
+                seconds_since_call=None if self._called_at is None else now - self._called_at
+            )
+            if verdict.accepted and self._engine.has_proposals:
+                try:
+                    decisions = self._record(self._engine.proposals, now)
+                except Exception as failure:  # what cannot be recorded is not done; what stands goes on standing
+                    error = f"{type(failure).__name__}: {failure}"
+                    self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
+        window = settings.window if window is None else window
+        if window is not None and settings.pruning.enabled:
+            self._mask(window, settings.reserve if reserve is None else reserve)
+        engine = self._engine
+        changed = self._note_changes()
+        self._sent = [*self._answered(), (len(natives), engine.removed_tokens)]
+        return Projected(
+            self.format.replace(request, self._outgoing(natives)) if engine.edits else request,
+            self._edits,
+            decisions,
+            verdict,
+            engine.removed_tokens,
+            len(engine.masked),
+            changed,
+            error,
+        )
+
+    def _note_changes(self) -> bool:
+        """Bring the list of edits up to date; whether anything that had gone out before is different now."""
+        engine = self._engine
+        if not engine.touched:
+            return False
+        before = self._edits
+        self._edits = tuple(
+            edits[part] for _, edits in sorted(engine.edits.items()) for part in sorted(edits)
+        )
+        sent = self._sent[-1][0] if self._sent else 0
+        broken = any(position < sent for position in engine.touched) and _before(before, sent) != _before(
+            self._edits, sent
+        )
+        for position in engine.touched:
+            self._sources.pop(position, None)
+        engine.touched.clear()
+        self.cache_breaks += broken
+        return broken
+
+    def _outgoing(self, natives: Sequence[Native]) -> list[Native]:
+        """The messages with the edits in place; an edited message is made once and goes out again as it is."""
+        outgoing = list(natives)
+        sources = self._sources
+        for position, edits in self._engine.edits.items():
+            native = natives[position]
+            known = sources.get(position)
+            if known is None or known[0] is not native:
+                known = (native, self.format.apply(native, [edits[part] for part in sorted(edits)]))
+                sources[position] = known
+            outgoing[position] = known[1]
+        return outgoing
+
+    def _read(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
+        """Bring the engine to these messages: only what is new, where the rest is as it was."""
+        kept = self._common(natives, ids)
+        size = 0
+        if kept < len(self._natives):
+            size = self._engine.total_tokens
+            self._restart(kept)
+        names = [f"m{position}" for position in range(kept, len(natives))] if ids is None else list(ids[kept:])
+        read = self.format.read
+        self._engine.extend([read(native, id) for native, id in zip(natives[kept:], names, strict=True)])
+        self._natives = list(natives)
+        self._ids = [*self._ids[:kept], *names]
+        self._has_ids = ids is not None
+        if self._engine.total_tokens < size:
+            self.engaged = False
+
+    def _common(self, natives: Sequence[Native], ids: Sequence[str] | None) -> int:
+        """How many messages from the start are as they were: the same objects or equal ones."""
+        known = len(self._natives)
+        if ids is None or list(ids[:known]) == self._ids:
+            try:
+                if list(natives[:known]) == self._natives:
+                    return known
+            except RecursionError:  # nested beyond what can be compared
+                return 0
+        for position, (old, new) in enumerate(zip(self._natives, natives, strict=False)):
+            if (old is not new and old != new) or (ids is not None and ids[position] != self._ids[position]):
+                return position
+        return min(known, len(natives))
+
+    def _restart(self, kept: int) -> None:
+        """Start the engine again over the first `kept` messages, with the decisions that stand."""
+        messages = self._engine.transcript.messages[:kept]
+        sent = self._sent[-1][0] if self._sent else 0
+        self._engine = self._fresh_engine()
+        self._engine.extend(messages)
+        self._engine.touched.update(edit.position for edit in self._edits if edit.position < kept)
+        self._sources.clear()
+        self._sent = [(min(sent, kept), 0)] if sent else []
+
+    def _fresh_engine(self) -> Engine:
+        engine = Engine(
+            self.policy.rules,
+            self.store.reference,
+            cwd=self._cwd,
+            vocabulary=self.format.vocabulary,
+            recalled=self._recalled,
+        )
+        engine.follow(self._ledger)
+        return engine
+
+    def _recalled(self, asked: str, exchange: Exchange) -> str | None:
+        """The reference of the original that a recall returned, however deep recalls were recalled."""
+        reference = asked.strip().removesuffix(recall.FULL)
+        try:
+            message = self.store.original(reference).message
+        except RecallError:
+            return None
+        engine = self._engine
+        for earlier in engine.recalls:
+            if earlier.order < exchange.order and engine.transcript.messages[earlier.result_position].id == message:
+                return engine.reference_of(earlier)
+        return self.store.reference(message, reference)
+
+    def _record(self, proposals: Sequence[Proposal], now: float) -> tuple[Decision, ...]:
+        """Keep the originals, write the decisions down, and only then let them stand."""
+        at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        decisions = tuple(self._decision(proposal, at) for proposal in proposals)
+        savings = [
+            Savings(decision.idempotency_key, decision.strategy_id, proposal.tokens_removed, at)
+            for decision, proposal in zip(decisions, proposals, strict=True)
+        ]
+        self._write([entry for pair in zip(decisions, savings, strict=True) for entry in pair])
+        return decisions
+
+    def _decision(self, proposal: Proposal, at: str) -> Decision:
+        exchange = self._engine.transcript.exchange(proposal.call)
+        assert exchange is not None
+        message = self._engine.transcript.messages[exchange.result_position]
+        self.store.keep(proposal.reference, original_of(exchange, message.id, proposal.kind))
+        return ledger.decide(
+            proposal.strategy,
+            proposal.call,
+            proposal.kind,
+            reason=proposal.reason,
+            placeholder=proposal.marker,
+            created_at=at,
+            reference=proposal.reference,
+            entry_id=message.id if self._has_ids else None,
+            session_id=self.store.conversation or None,
+        )
+
+    def _write(self, entries: Sequence[Entry]) -> None:
+        self.store.append(entries)
+        self._ledger = ledger.fold(self.store.ledger())
+        if not self._engine.follow(self._ledger):
+            self._restart(len(self._natives))
+
+    # ---- masking
+
+    def _mask(self, window: int, reserve: int) -> None:
+        engine = self._engine
+        engine.context.advance(engine.transcript)
+        if not self.engaged:
+            self.engaged = engages(self._context_tokens(), window, reserve)
+        if self.engaged:
+            for output, reference in engine.mask():
+                self.store.keep(reference, _masked(output))
+
+    def _context_tokens(self) -> int:
+        """The context without masking, as far as it is known: a usage that this pruner saw is taken as
+        it is; one from before it may be that of a pruned request, and never prices a raw one."""
+        context = self._engine.context
+        return context.estimate if self._answered() else max(context.estimate, context.raw)
+
+    def _answered(self) -> list[tuple[int, int]]:
+        """The last request of this pruner that a valid usage has answered: its length and what was out of it."""
+        at = self._engine.context.usage_position
+        return [sent for sent in self._sent if sent[0] <= at][-1:]
+
+    def check_compaction(self, window: int, reserve: int) -> CompactionCheck:
+        """Whether a compaction that the host is about to run on its threshold can be left out, in tokens:
+        what pruning can take out, less what the last usage lacks already."""
+        engine = self._engine
+        engine.context.advance(engine.transcript)
+        before = self._context_tokens()
+        already = sum(removed for _, removed in self._answered())
+        savings = engine.removed_tokens + engine.unmasked_saving - already
+        return CompactionCheck(
+            cancels_compaction(before, savings, window, reserve), before, before - savings, window - 2 * reserve
+        )
+
+    def compacted(self) -> None:
+        """The host has compacted: masking starts again from raw. Noticed by itself where the raw size drops."""
+        self.engaged = False
+        self._sent = []
+        self._restart(len(self._natives))
+
+    def observe(self, usage: object = None, *, now: float | None = None) -> None:
+        """An answer came back. `usage` is read from the answer's message at the next request."""
+        self._called_at = time.time() if now is None else now
+
+    # ---- a person's own decisions, and looking back
+
+    def prune_call(self, call_id: str, kind: ToolKind = TOOL_RESULT, *, now: float | None = None) -> Decision:
+        """Prune one output (or a call's input) at a person's wish, past floor, recency and gate.
+
+        Raises:
+            RefusedError: it is not there, protected, pruned already, or would not get smaller.
+        """
+        proposal = self._engine.manual(call_id, kind)
+        return self._record([proposal], time.time() if now is None else now)[0]
+
+    def restore(self, key: str, *, now: float | None = None) -> tuple[Restore, ...]:
+        """Undo what stands for a key: a decision's idempotency key, or a call id for all of its targets.
+
+        Raises:
+            RefusedError: nothing stands for it.
+        """
+        at = datetime.fromtimestamp(time.time() if now is None else now, UTC)
+        stamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        restores = tuple(
+            Restore(decision.idempotency_key, stamp)
+            for decision in self._ledger.active
+            if key in (decision.idempotency_key, decision.correlation.tool_call_id)
+        )
+        if not restores:
+            raise RefusedError(f"{key}: nothing is pruned under this key or call id")
+        self._write(restores)
+        return restores
+
+    def recall(self, reference: str) -> str:
+        """The full output that a marker's reference leads to; see `prunewise.recall.recall`."""
+        return recall.recall(self.store, reference)
+
+    def follow(self) -> None:
+        """Read the ledger again: another branch, or another process has added to it."""
+        self._ledger = ledger.fold(self.store.ledger())
+        if not self._engine.follow(self._ledger):
+            self._restart(len(self._natives))
+
+    @property
+    def stats(self) -> Stats:
+        """What the last request came to, and what the ledger says in all."""
+        engine = self._engine
+        return Stats(
+            engine.total_tokens,
+            engine.total_tokens - engine.removed_tokens,
+            engine.removed_tokens,
+            engine.edit_count - len(engine.masked),
+            len(engine.masked),
+            self._ledger.removed_by_strategy,
+            self.cache_breaks,
+        )
+
+
+def original_of(exchange: Exchange, message: str, kind: ToolKind) -> Original:
+    """What a store must hold before a marker for this part of an exchange goes out."""
+    purged = exchange.call.arguments if kind == TOOL_INPUT else None
+    return Original(message, exchange.call.name, exchange.result.content, purged)
+
+
+def _masked(output: Output) -> Original:
+    if output.exchange is not None:
+        return original_of(output.exchange, output.message, TOOL_RESULT)
+    assert output.shell is not None
+    return Original(output.message, "bash", (Text(output.shell.output),))
+
+
+def _before(edits: Sequence[Edit], position: int) -> list[Edit]:
+    return [edit for edit in edits if edit.position < position]
+
+
+def plan(
+    messages: Sequence[Native],
+    format: str | Format = "pi",
+    settings: SettingsLike = None,
+    cwd: str | None = None,
+    *,
+    store: Store | None = None,
+    ids: Sequence[str] | None = None,
+    window: int | None = None,
+    reserve: int | None = None,
+) -> Plan:
+    """What would go if these messages were about to be sent.
+
+    Args:
+        messages: native messages, in order, as the host would send them; never changed.
+        format: their format.
+        settings: a Settings, a mapping in the JSON shape of the configuration file, or a path to one.
+        cwd: the working directory of the session, for relative paths.
+        store: the conversation's store, whose ledger stands; it is read only.
+        ids: the messages' ids, where the host knows them.
+        window: the model's context window, in tokens, for masking.
+        reserve: the head room before compaction, in tokens.
+
+    Raises:
+        InputError: the format is not known.
+        SettingsError: the settings file cannot be read.
+    """
+    pruner = Pruner(format, Policy(settings), store, cwd=cwd)
+    return pruner.plan(messages, ids=ids, window=window, reserve=reserve)

@@ -1,0 +1,293 @@
+"""The ordered messages of one branch of one conversation, as neutral, read-only values.
+
+Knows messages, their parts, and which call belongs to which result. Knows nothing of where they
+came from (formats), how large they are (tokens) or what may go (strategies, protections).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from prunewise import tools
+
+Role = Literal["system", "user", "assistant", "tool", "shell", "other"]
+"""Who speaks. `tool` holds nothing but results; `shell` is a command the user ran in the host;
+`other` is everything a host adds (summaries, notes of extensions). Only `user` starts a turn."""
+
+ToolKind = Literal["tool_result_content", "tool_call_input"]
+"""What of an exchange is replaced, as the ledger writes it."""
+
+Kind = ToolKind | Literal["shell_output"]
+"""What an edit replaces; the output of a user's shell command is masking's alone, and never in the ledger."""
+
+TOOL_RESULT: Literal["tool_result_content"] = "tool_result_content"
+TOOL_INPUT: Literal["tool_call_input"] = "tool_call_input"
+SHELL_OUTPUT: Literal["shell_output"] = "shell_output"
+
+
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """Text that the model reads."""
+
+    text: str
+
+
+class Thinking(msgspec.Struct, frozen=True, gc=False):
+    """The model's reasoning. Never changed. `signature` binds it (and, for some models, its prefix)."""
+
+    text: str
+    signature: str | None = None
+
+
+class Image(msgspec.Struct, frozen=True, gc=False):
+    """An image, known only by its type and the length of its encoded data."""
+
+    media_type: str
+    data_length: int = 0
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call of a tool by the model.
+
+    `text` is the arguments as canonical JSON: compact, keys sorted at every depth, numbers as
+    JavaScript writes them. Calls of one tool with equal `text` are equal calls.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    text: str
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What a tool gave back. `name` may be empty where the format does not repeat it."""
+
+    call_id: str
+    name: str
+    content: tuple[Text | Image, ...]
+    is_error: bool = False
+
+    @property
+    def has_text(self) -> bool:
+        """Whether any text that is not white space is in it."""
+        return any(type(part) is Text and not part.text.isspace() and part.text for part in self.content)
+
+    @property
+    def has_image(self) -> bool:
+        """Whether any image is in it."""
+        return any(type(part) is Image for part in self.content)
+
+    @property
+    def text(self) -> str:
+        """Its text parts, joined by line feeds; images left out."""
+        if len(self.content) == 1 and type(self.content[0]) is Text:
+            return self.content[0].text
+        return "\n".join(part.text for part in self.content if type(part) is Text)
+
+
+class Shell(msgspec.Struct, frozen=True, gc=False):
+    """A shell command that the user ran in the host, with its output (pi's `bashExecution`)."""
+
+    command: str
+    output: str
+    exit_code: int | None = None
+    sent: bool = True
+    """False where the host keeps it from the model (pi's `excludeFromContext`)."""
+
+
+class Opaque(msgspec.Struct, frozen=True, gc=False):
+    """A part that the format does not know. It goes out as it came; `length` is its size in characters."""
+
+    length: int = 0
+
+
+Part = Text | Thinking | Image | ToolCall | ToolResult | Shell | Opaque
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """What the provider counted for one LLM call, in tokens. `input` excludes what was read from or written to the cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    """The share of `cache_write` that was written to live one hour."""
+    total: int | None = None
+    """The provider's own total, where it gives one."""
+
+    @property
+    def context_tokens(self) -> int:
+        """The size of the context after this call: the total, else the four summed."""
+        return self.total or self.input + self.output + self.cache_read + self.cache_write
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message: who speaks, an id of its own within the conversation, and its parts in order."""
+
+    role: Role
+    id: str
+    parts: tuple[Part, ...]
+    usage: Usage | None = None
+    """On an assistant message that the provider completed; None on failed and aborted ones."""
+    time: float | None = None
+    """Seconds since the epoch, where known."""
+    model: str = ""
+    """The model that answered, on assistant messages; as the host names it."""
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """One tool call with its result: the unit of pruning. Positions count messages from 0, parts within them."""
+
+    order: int
+    """Call order: how many calls were made before this one."""
+    call: ToolCall
+    call_position: int
+    call_part: int
+    result: ToolResult
+    result_position: int
+    result_part: int
+    call_turn: int
+    result_turn: int
+    reused_id: bool = False
+    """True where an earlier exchange has the same call id. Such an exchange is never pruned: the
+    ledger names exchanges by call id, and a decision must not reach another output than it was made for."""
+    operation: tools.FileOperation | None = None
+    """What it does to a file, where it is a file tool of the vocabulary and names a path."""
+
+    def position(self, kind: ToolKind) -> int:
+        """The position of the message that changes when `kind` is replaced."""
+        return self.call_position if kind == TOOL_INPUT else self.result_position
+
+    def part(self, kind: ToolKind) -> int:
+        """The part within that message."""
+        return self.call_part if kind == TOOL_INPUT else self.result_part
+
+    def turn(self, kind: ToolKind) -> int:
+        """The turn of that message."""
+        return self.call_turn if kind == TOOL_INPUT else self.result_turn
+
+
+class Transcript:
+    """Messages and their index. Append-only: `extend` is for the one who reads the conversation in;
+    to everyone else it is read-only. Shortening it makes a new one.
+
+    Calls are paired with the first result after them that carries their id. Results without a call
+    and calls without a result are in no exchange.
+    """
+
+    __slots__ = ("_by_id", "_calls", "_open", "cwd", "exchanges", "llm_calls", "messages", "turns", "vocabulary")
+
+    def __init__(
+        self,
+        messages: Iterable[Message] = (),
+        *,
+        cwd: str | None = None,
+        vocabulary: tools.Vocabulary = tools.PI,
+    ) -> None:
+        self.cwd = cwd
+        self.vocabulary = vocabulary
+        self.messages: list[Message] = []
+        self.turns: list[int] = []
+        """For each message its turn: how many user messages there are up to and with it."""
+        self.exchanges: list[Exchange] = []
+        """In the order of their results."""
+        self.llm_calls = 0
+        """How many answers of the model are in it."""
+        self._by_id: dict[str, Exchange] = {}
+        self._open: dict[str, tuple[int, ToolCall, int, int, int]] = {}
+        self._calls = 0
+        self.extend(messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    @property
+    def turn(self) -> int:
+        """The current turn: how many user messages there are."""
+        return self.turns[-1] if self.turns else 0
+
+    @property
+    def sent(self) -> int:
+        """How many messages have been sent to the model already: all before the last answer, and that answer."""
+        for position in range(len(self.messages) - 1, -1, -1):
+            if self.messages[position].role == "assistant":
+                return position + 1
+        return 0
+
+    @property
+    def state(self) -> Literal["idle", "mid_loop"]:
+        """`idle` when the last user, assistant or tool-result message is the user's, or there is none."""
+        for message in reversed(self.messages):
+            if message.role == "user":
+                return "idle"
+            if message.role in ("assistant", "tool"):
+                return "mid_loop"
+        return "idle"
+
+    def exchange(self, call_id: str) -> Exchange | None:
+        """The exchange with this call id (the first, where an id is used twice), or None."""
+        return self._by_id.get(call_id)
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        """Append messages and index what they complete."""
+        turn = self.turn
+        for position, message in enumerate(messages, start=len(self.messages)):
+            role = message.role
+            if role == "user":
+                turn += 1
+            self.messages.append(message)
+            self.turns.append(turn)
+            if role == "assistant":
+                self.llm_calls += 1
+                for index, part in enumerate(message.parts):
+                    if type(part) is ToolCall:
+                        self._open[part.id] = (self._calls, part, position, index, turn)
+                        self._calls += 1
+            elif role == "tool" or role == "user":
+                for index, part in enumerate(message.parts):
+                    if type(part) is ToolResult:
+                        self._complete(part, position, index, turn)
+
+    def _complete(self, result: ToolResult, position: int, index: int, turn: int) -> None:
+        opened = self._open.pop(result.call_id, None)
+        if opened is None:
+            return
+        order, call, call_position, call_part, call_turn = opened
+        exchange = Exchange(
+            order,
+            call,
+            call_position,
+            call_part,
+            result,
+            position,
+            index,
+            call_turn,
+            turn,
+            call.id in self._by_id,
+            tools.file_operation(self.vocabulary, call.name, call.arguments, self.cwd),
+        )
+        self.exchanges.append(exchange)
+        self._by_id.setdefault(call.id, exchange)
+
+
+class ReplacePart(msgspec.Struct, frozen=True):
+    """An edit: this part of this message goes out as `text` instead.
+
+    For a result or a shell output, `text` stands for its whole content (for a result with
+    `keep_images`, for its text parts, and the images stay behind it). For a call's input, the input
+    becomes a JSON object that holds `text` and nothing else.
+    """
+
+    message: str
+    """The message's id."""
+    position: int
+    part: int
+    kind: Kind
+    text: str
+    keep_images: bool = False
+
+
+Edit = ReplacePart
