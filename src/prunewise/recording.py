@@ -1,0 +1,62 @@
+"""A recorded session as values: what went to the model, LLM call by LLM call, and what was counted.
+
+Readers in `formats` make recordings; the replay runs them. Knows no file format and no price.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from prunewise.tools import Vocabulary
+from prunewise.transcript import Message, Usage
+
+Ending = Literal["compaction", "rewind", "end"]
+
+
+class LLMCall(msgspec.Struct, frozen=True):
+    """One request and its answer."""
+
+    position: int
+    """The request held the epoch's messages before this one; the answer is the message at it."""
+    usage: Usage | None = None
+    """What the provider counted, where the recording says; of a split answer counted once."""
+    time: float | None = None
+    """When the answer came, seconds since the epoch; the request's own time where only that is known."""
+    model: str = ""
+    provider: str = ""
+    failed: bool = False
+    """An error or an abort: no answer that counts, and no usage that can be trusted."""
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """A stretch of the conversation in which messages were only added. A compaction, or a return to an
+    earlier message, begins a new one, whose messages are all that the model was sent from then on:
+    the summary and what was kept, then what came after."""
+
+    messages: tuple[Message, ...]
+    calls: tuple[LLMCall, ...]
+    ended_by: Ending = "end"
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """One session: its epochs in order, on the branch that was active last."""
+
+    format: str
+    source: str
+    """The file (or the database and session) it was read from."""
+    session: str
+    """The session's own id, else the file's name."""
+    epochs: tuple[Epoch, ...]
+    vocabulary: Vocabulary
+    cwd: str | None = None
+    warnings: tuple[str, ...] = ()
+    """What was passed over, each `source:line: what, what was done`."""
+    branches: int = 1
+    """How many branches the session has; the others are not in it."""
+
+    @property
+    def llm_calls(self) -> int:
+        """How many LLM calls it holds, failed ones included."""
+        return sum(len(epoch.calls) for epoch in self.epochs)
