@@ -38,6 +38,19 @@ class Vocabulary(msgspec.Struct, frozen=True):
     recall: frozenset[str] = frozenset({"recall"})
     paths: tuple[str, ...] = ("path", "file_path", "filePath")
     """Argument names that hold the path, the first present one wins."""
+    first_line: str = "offset"
+    """The argument that names a read's first line."""
+    line_count: str = "limit"
+    """The argument that names how many lines; empty where the host has none."""
+    last_line: str = ""
+    """The argument that names the last line; empty where the host has none."""
+    first_index: int = 1
+    """The number that the host gives to a file's first line."""
+    command: str = "command"
+    """The argument of a shell tool that holds the command."""
+    unchanged_stubs: tuple[str, ...] = ()
+    """How outputs begin that only say a file is as it was read before. They are references to that
+    read, never reads."""
 
 
 PI = Vocabulary(files={"read": "read", "write": "write", "edit": "edit"}, shell=frozenset({"bash"}))
@@ -56,9 +69,19 @@ def file_operation(
         return None
     if action != "read":
         return FileOperation(action, path)
-    offset, limit = _positive(arguments.get("offset")), _positive(arguments.get("limit"))
-    first = offset or 1
-    return FileOperation(action, path, first, math.inf if limit is None else first + limit - 1)
+    first, last = _lines(vocabulary, arguments)
+    return FileOperation(action, path, first, last)
+
+
+def _lines(vocabulary: Vocabulary, arguments: Mapping[str, Any]) -> tuple[float, float]:
+    """The lines that a read covers, from 1; what is no positive number counts as absent."""
+    start = _positive(arguments.get(vocabulary.first_line), vocabulary.first_index)
+    first = 1 if start is None else start - vocabulary.first_index + 1
+    count = _positive(arguments.get(vocabulary.line_count)) if vocabulary.line_count else None
+    if count is not None:
+        return first, first + count - 1
+    last = _positive(arguments.get(vocabulary.last_line)) if vocabulary.last_line else None
+    return first, math.inf if last is None else last - vocabulary.first_index + 1
 
 
 def normalise_path(path: str, cwd: str | None) -> str:
@@ -72,8 +95,8 @@ def normalise_path(path: str, cwd: str | None) -> str:
     return path[1:] if path.startswith("//") else path
 
 
-def _positive(value: object) -> float | None:
-    """The number, where it is a positive one; an offset or limit that is not counts as absent."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 and not math.isinf(value):
-        return value
-    return None
+def _positive(value: object, least: int = 1) -> float | None:
+    """The number, where it is a positive one (or, with `least` 0, zero)."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return value if value > 0 or value == least == 0 else None
