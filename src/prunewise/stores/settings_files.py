@@ -530,7 +530,7 @@ def _folder_lock(folder: Path, deadline: float) -> Generator[None]:
 
 
 def _has_locked(handle: int) -> bool:
-    import fcntl  # noqa: PLC0415 - Windows has none
+    import fcntl  # here, because Windows has none
 
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
