@@ -8,7 +8,9 @@ Where settings are kept and how they are written is the business of `prunewise.s
 from __future__ import annotations
 
 import difflib
+import functools
 import json
+import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, TypeAlias, cast
@@ -496,11 +498,18 @@ def setting(key: str) -> Setting:
 
 def get(settings: Settings, key: str) -> Value | None:
     """The value at a dotted key of `SETTINGS`; None where it is not set."""
-    node: object = settings
+    return _getter(key)(settings)
+
+
+@functools.cache
+def _getter(key: str) -> Callable[[Settings], Value | None]:
+    attributes: list[str] = []
+    node: object = DEFAULTS
     for name in key.split("."):
         fields = msgspec.structs.fields(cast("Struct", node))
-        node = getattr(node, next(field.name for field in fields if field.encode_name == name))
-    return cast("Value | None", node)
+        attributes.append(next(field.name for field in fields if field.encode_name == name))
+        node = getattr(node, attributes[-1])
+    return operator.attrgetter(".".join(attributes))
 
 
 def from_text(key: str, text: str) -> Value:
