@@ -15,6 +15,7 @@ import msgspec
 
 from prunewise import tools
 from prunewise.canonical import canonical
+from prunewise.errors import InputError
 from prunewise.formats import Native
 from prunewise.markers import INPUT_KEY
 from prunewise.transcript import (
@@ -55,6 +56,32 @@ class PiFormat:
     name: str = NAME
     vocabulary: tools.Vocabulary = tools.PI
 
+    def messages(self, request: _Json) -> Sequence[Native]:
+        """The messages: a bare list of them, or what stands under `messages` (as in pi's context event).
+
+        Raises:
+            InputError: it is neither.
+        """
+        if isinstance(request, Mapping):
+            request = cast("Mapping[str, _Json]", request).get("messages")
+        if not isinstance(request, (list, tuple)):
+            raise InputError("not a list of pi messages")
+        return cast("Sequence[Native]", request)
+
+    def replace(self, request: _Json, messages: Sequence[Native]) -> _Json:
+        """The request with these messages in place of its own."""
+        if isinstance(request, Mapping):
+            return {**cast("Mapping[str, _Json]", request), "messages": list(messages)}
+        return list(messages)
+
+    def messages(self, request: Sequence[Native]) -> Sequence[Native]:
+        """A request is the list of pi's messages itself."""
+        return request
+
+    def replace(self, request: Sequence[Native], messages: Sequence[Native]) -> Sequence[Native]:  # noqa: ARG002
+        """The new list is the new request."""
+        return messages
+
     def read(self, native: Native, id: str) -> Message:  # noqa: PLR0911
         """Read one of pi's messages. Never raises: what is not understood becomes an opaque part.
 
@@ -66,7 +93,7 @@ class PiFormat:
         if shape is not dict and not isinstance(native, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             return Message("other", id, (_opaque(native),))
         role = native.get("role")
-        stamp = native.get("timestamp")
+        stamp: _Json = native.get("timestamp")
         kind = stamp.__class__
         time = stamp / 1000 if (kind is int or kind is float) and 0 < stamp < _LAST_INSTANT else None
         if role == "toolResult":
