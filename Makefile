@@ -19,8 +19,8 @@ export NO_MKDOCS_2_WARNING := 1
 
 # The sans-I/O core: every room above stores/ in docs/explanation/architecture.md.
 # Its lines and branches are all tested.
-CORE_ROOMS := transcript tokens tools prices cache settings strategies protections \
-              masking gates markers ledger engine
+CORE_ROOMS := errors tools canonical transcript tokens prices cache settings markers ledger strategies \
+              protections masking gates engine recording
 comma := ,
 empty :=
 space := $(empty) $(empty)

@@ -46,7 +46,7 @@ Place = tuple[int, int]
 """Where an edit is: the position of its message, and the part within it."""
 
 
-class Proposal(msgspec.Struct, frozen=True, rename="camel"):
+class Proposal(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """This exchange's result, or a failed call's input, may go: which strategy says so, and why.
 
     Sizes are estimated tokens; `position` is the index of the message that changes.
@@ -142,8 +142,7 @@ class Engine:
         self._applied = len(self.transcript.exchanges)
         if self.rules.settings.enabled:
             for strategy in self._strategies:
-                for stale in strategy.advance(self.transcript):
-                    self._propose(strategy.name, stale.exchange, stale.kind, stale.reason)
+                self._propose(strategy.name, strategy.advance(self.transcript))
             self._ripen()
 
     def _ripen(self) -> None:
@@ -152,86 +151,73 @@ class Engine:
             for target in self._ripening.pop(turn, ()):
                 proposal = self._pending.pop(target, None)
                 if proposal is not None:
-                    self._add_ripe(proposal)
+                    self._add_ripe(target, proposal)
         self._turn = self.transcript.turn
 
     # ---- proposing
 
-    def _propose(self, strategy: str, exchange: Exchange, kind: ToolKind, reason: str) -> None:
-        target = (exchange.call.id, kind)
-        if exchange.reused_id or target in self._ledger.standing or target in self._ledger.restored:
-            return
-        if target in self.masked:
-            return
-        known = self._ripe.get(target) or self._pending.get(target)
-        if known is not None and _PRIORITY[known.strategy] <= _PRIORITY[strategy]:
-            return
-        if self._protections.reason(exchange) is not None:
-            return
-        proposal = self._measure(strategy, exchange, kind, reason)
-        if proposal is None or not self._passes_floor(exchange, proposal):
-            return
-        ripe_at = self._protections.ripe_at(exchange.turn(kind))
-        if known is not None:
-            self._drop(target)
-        if ripe_at <= self.transcript.turn:
-            self._add_ripe(proposal)
-        else:
-            self._pending[target] = proposal
-            self._ripening.setdefault(ripe_at, []).append(target)
+    def _propose(self, strategy: str, stales: Iterable[strategies.Stale]) -> None:
+        """Take in what a strategy found: into what may go now, or what may go once it is no longer recent."""
+        standing, restored, masked = self._ledger.standing, self._ledger.restored, self.masked
+        ripe, pending, protect = self._ripe, self._pending, self._protections.reason
+        floor, turn = self.rules.settings.thresholds.min_chars_saved, self.transcript.turn
+        for stale in stales:
+            exchange, kind = stale.exchange, stale.kind
+            target = (exchange.call.id, kind)
+            if target in standing or target in restored or target in masked or exchange.reused_id:
+                continue
+            known = ripe.get(target) or pending.get(target)
+            if known is not None:
+                if _PRIORITY[known.strategy] <= _PRIORITY[strategy]:
+                    continue
+                self._drop(target)
+            elif protect(exchange) is not None:
+                continue
+            proposal = self._measure(strategy, exchange, kind, stale.reason, floor)
+            if proposal is None:
+                continue
+            ripe_at = self._protections.ripe_at(exchange.turn(kind))
+            if ripe_at <= turn:
+                self._add_ripe(target, proposal)
+            else:
+                pending[target] = proposal
+                self._ripening.setdefault(ripe_at, []).append(target)
 
-    def _measure(self, strategy: str, exchange: Exchange, kind: ToolKind, reason: str) -> Proposal | None:
-        """The proposal with its marker and sizes; None where the marker would not be smaller."""
-        position = exchange.position(kind)
+    def _measure(
+        self, strategy: str, exchange: Exchange, kind: ToolKind, reason: str, floor: int = 1
+    ) -> Proposal | None:
+        """The proposal with its marker and sizes; None where it would take out fewer than `floor` characters
+        (a result that holds images always passes) or no token."""
         reference = self.reference_of(exchange)
         if reference is None:
             return None
-        call = exchange.call
+        call, result = exchange.call, exchange.result
         if kind == TOOL_INPUT:
             characters = utf16_length(call.text)
-            original = text_tokens(call.text)
+            original = (characters + 3) // 4
             marker = markers.purged_input(call.name, characters, reason, reference)
-            left_characters = utf16_length(canonical({markers.INPUT_KEY: marker}))
+            left = utf16_length(canonical({markers.INPUT_KEY: marker}))
         else:
-            text = exchange.result.text
+            text = result.text
             if markers.reference_in(text) is not None:
                 return None
             characters = utf16_length(text)
-            original = self.rules.estimator.content(exchange.result)
+            original = self.rules.estimator.content(result)
             marker = markers.output(call.name, characters, reason, reference)
-            left_characters = len(marker)
-        left = (left_characters + 3) // 4
-        if left >= original or (left_characters >= characters and not exchange.result.has_image):
+            left = utf16_length(marker)
+        removed = original - (left + 3) // 4
+        if removed <= 0 or (characters - left < floor and (kind == TOOL_INPUT or not result.has_image)):
             return None
+        position = exchange.position(kind)
         return Proposal(
-            strategy,
-            kind,
-            call.id,
-            position,
-            original,
-            original - left,
-            reason,
-            "paid",
-            exchange.order,
-            marker,
-            reference,
+            strategy, kind, call.id, position, original, removed, reason, "paid", exchange.order, marker, reference
         )
-
-    def _passes_floor(self, exchange: Exchange, proposal: Proposal) -> bool:
-        """Whether enough characters go; results that hold images always pass."""
-        if proposal.kind == TOOL_INPUT:
-            saved = utf16_length(exchange.call.text) - utf16_length(canonical({markers.INPUT_KEY: proposal.marker}))
-        elif exchange.result.has_image:
-            return True
-        else:
-            saved = utf16_length(exchange.result.text) - utf16_length(proposal.marker)
-        return saved >= self.rules.settings.thresholds.min_chars_saved
 
     def reference_of(self, exchange: Exchange) -> str | None:
         """The recall reference of an exchange: its own, or for a recalled output that of its original."""
-        if exchange.call.name in self.transcript.vocabulary.recall and self._recalled is not None:
+        if self.recalls and exchange.call.name.lower() in self.transcript.vocabulary.recall:
             asked = exchange.call.arguments.get("ref")
-            if isinstance(asked, str) and not exchange.result.is_error:
+            if isinstance(asked, str) and not exchange.result.is_error and self._recalled is not None:
                 origin = self._recalled(asked, exchange)
                 if origin is not None:
                     return origin
@@ -243,8 +229,8 @@ class Engine:
 
     # ---- what could go now
 
-    def _add_ripe(self, proposal: Proposal) -> None:
-        self._ripe[proposal.target] = proposal
+    def _add_ripe(self, target: Target, proposal: Proposal) -> None:
+        self._ripe[target] = proposal
         self._ripe_tokens += proposal.tokens_removed
         if self._ripe_earliest is None or proposal.position < self._ripe_earliest:
             self._ripe_earliest = proposal.position
@@ -379,7 +365,7 @@ class Engine:
         """Let what stands already stand for new exchanges, and note which of them are recalls."""
         standing, recall = self._ledger.standing, self.transcript.vocabulary.recall
         for exchange in exchanges:
-            if exchange.call.name in recall:
+            if exchange.call.name.lower() in recall:
                 self.recalls.append(exchange)
             if standing and self.rules.settings.enabled and not exchange.reused_id:
                 for kind in (TOOL_RESULT, TOOL_INPUT):

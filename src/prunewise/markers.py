@@ -8,6 +8,7 @@ that belongs into a file. Knows no store: the reference comes in as an argument.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from prunewise.tokens import utf16_length
 from prunewise.tools import FileOperation
@@ -23,7 +24,7 @@ SUMMARY_WIDTH = 200
 
 _FIRST_LINE = re.compile(r"\[prunewise: [^\n]*; recall (?P<reference>\S+) for all of it\](?=\n|\Z)")
 _EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*\Z")
-_REFERENCE = re.compile(r"[^\s\[\]]+")
+_NO_REFERENCE = re.compile(r"[\s\[\]]|\A\Z")
 
 DUPLICATE = "a newer call with the same arguments follows"
 READ_AGAIN = "the file was read again later"
@@ -35,7 +36,7 @@ BY_USER = "at the user's wish"
 
 def is_reference(text: str) -> bool:
     """Whether a marker can carry this text as its recall reference."""
-    return _REFERENCE.fullmatch(text) is not None
+    return _NO_REFERENCE.search(text) is None
 
 
 def reference_in(text: str) -> str | None:
@@ -98,7 +99,7 @@ def mask(exchange: Exchange, shell_tools: frozenset[str], reference: str) -> str
     call = exchange.call
     if exchange.operation is not None and exchange.operation.action == "read":
         return masked_read(exchange.operation, text, reference)
-    if call.name in shell_tools:
+    if call.name.lower() in shell_tools:
         command = call.arguments.get("command")
         return masked_shell(command if isinstance(command, str) else "", exit_code(exchange), text, reference)
     return masked_output(call.name, text, reference)
@@ -113,6 +114,7 @@ def _recall(reference: str) -> str:
     return f"recall {reference} for all of it"
 
 
+@lru_cache(maxsize=256)
 def _name(tool: str) -> str:
     return re.sub(r"[^\w.:/-]+", "_", tool)[:64] or "tool"
 

@@ -7,14 +7,17 @@ Globs are matched lexically, case-sensitively, with `**` and dot files; no file 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 from prunewise import settings
 from prunewise.transcript import Exchange
 
 LONGEST_PATH = 4096
 """Longer strings are no paths, in characters; globs are not tried on them."""
+
+_MOST_ANSWERS = 4096
+_UNKNOWN = "\0"
 
 _MAGIC = re.compile(r"[*?\[\]{}()!+@|\\]+")
 
@@ -26,32 +29,58 @@ class Protections:
         self.recent_turns = protections.recent_turns
         self._names = frozenset(name.lower() for name in protections.tool_names)
         self._globs = tuple((glob, _literal(glob)) for glob in protections.path_globs)
+        self._answers: dict[str, str | None] = {}
         self._patterns: dict[str, list[re.Pattern[str]]] = {}
 
     def reason(self, exchange: Exchange) -> str | None:
         """Why this exchange may not be pruned at all, or None."""
-        if exchange.call.name.lower() in self._names:
-            return f"tool {exchange.call.name} is protected"
-        operation = exchange.operation
-        texts = _texts(exchange.call.arguments)
-        for text in texts if operation is None else (operation.path, *texts):
-            glob = self._glob_for(text)
-            if glob is not None:
-                return f"path is protected by {glob}"
-        return None
+        call = exchange.call
+        if call.name.lower() in self._names:
+            return f"tool {call.name} is protected"
+        if not self._globs:
+            return None
+        glob = None if exchange.operation is None else self._glob_for(exchange.operation.path)
+        if glob is None:
+            glob = self._glob_in(call.arguments.values())
+        return None if glob is None else f"path is protected by {glob}"
 
     def ripe_at(self, turn: int) -> int:
         """The current turn from which a message of `turn` is no longer recent."""
         return turn + self.recent_turns
 
+    def _glob_in(self, values: Iterable[Any]) -> str | None:
+        """The glob that matches any string among the values, at any depth, or None."""
+        while values:
+            deeper: list[Any] = []
+            for value in values:
+                if type(value) is str:
+                    glob = self._glob_for(value)
+                    if glob is not None:
+                        return glob
+                elif type(value) is dict:
+                    deeper.extend(cast("dict[str, Any]", value).values())
+                elif type(value) is list:
+                    deeper.extend(cast("list[Any]", value))
+            values = deeper
+        return None
+
     def _glob_for(self, text: str) -> str | None:
+        """The glob that matches, or None. Paths and commands come again and again: answers are kept."""
         if len(text) > LONGEST_PATH:
             return None
+        known = self._answers.get(text, _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known
+        answer = None
         for glob, literal in self._globs:
             # The longest literal of a glob must be in what it matches: this settles nearly every string.
             if literal in text and any(pattern.match(text) for pattern in self._compiled(glob)):
-                return glob
-        return None
+                answer = glob
+                break
+        if len(self._answers) >= _MOST_ANSWERS:
+            self._answers.clear()
+        self._answers[text] = answer
+        return answer
 
     def _compiled(self, glob: str) -> list[re.Pattern[str]]:
         patterns = self._patterns.get(glob)
@@ -69,16 +98,3 @@ def _literal(glob: str) -> str:
     if any(character in glob for character in "[{(\\"):
         return ""
     return max(_MAGIC.split(glob.replace("**/", "*").replace("/**", "*")), key=len)
-
-
-def _texts(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Every string in the arguments, at any depth."""
-    waiting: list[object] = list(arguments.values())
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            waiting.extend(value.values())
-        elif isinstance(value, Sequence):
-            waiting.extend(value)

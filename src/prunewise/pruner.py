@@ -135,7 +135,9 @@ class Pruner:
         self._ids: list[str] = []
         self._has_ids = False
         self._edits: tuple[Edit, ...] = ()
-        self._sources: dict[int, tuple[Native, Native]] = {}
+        self._edited: dict[int, Native] = {}
+        self._out: list[Native] = []
+        self._is_same = False
         self._sent: list[tuple[int, int]] = []
         self._called_at: float | None = None
         self._warned = False
@@ -179,8 +181,8 @@ class Pruner:
         reserve: int | None = None,
     ) -> Plan:
         """What `project` would do now, with nothing recorded; see `prunewise.plan`."""
-        self._read(self.format.messages(request), ids)
-        engine, settings = self._engine, self.policy.settings
+        self._read(list(self.format.messages(request)), None if ids is None else list(ids))
+        engaged, engine, settings = self.engaged, self._engine, self.policy.settings
         verdict = engine.verdict() if settings.enabled else None
         proposals = engine.proposals
         if verdict is not None and verdict.accepted:
@@ -203,7 +205,9 @@ class Pruner:
             tuple(sorted(masked, key=lambda one: one.position)),
             engine.removed_tokens,
         )
-        self._restart(len(self._natives))
+        self.engaged = engaged
+        self._natives, self._ids = [], []
+        self._restart(0)
         return result
 
     def _warn(self, text: str) -> None:
@@ -214,8 +218,8 @@ class Pruner:
     def _project(
         self, request: Any, ids: Sequence[str] | None, now: float, window: int | None, reserve: int | None
     ) -> Projected:
-        natives = self.format.messages(request)
-        self._read(natives, ids)
+        natives = list(self.format.messages(request))
+        self._read(natives, None if ids is None else list(ids))
         settings = self.policy.settings
         decisions: tuple[Decision, ...] = ()
         verdict = error = None
@@ -235,8 +239,9 @@ class Pruner:
         engine = self._engine
         changed = self._note_changes()
         self._sent = [*self._answered(), (len(natives), engine.removed_tokens)]
+        outgoing = self._outgoing(natives)
         return Projected(
-            self.format.replace(request, self._outgoing(natives)) if engine.edits else request,
+            self.format.replace(request, outgoing) if engine.edits else request,
             self._edits,
             decisions,
             verdict,
@@ -252,44 +257,58 @@ class Pruner:
         if not engine.touched:
             return False
         before = self._edits
-        self._edits = tuple(
-            edits[part] for _, edits in sorted(engine.edits.items()) for part in sorted(edits)
-        )
+        self._edits = tuple(edits[part] for _, edits in sorted(engine.edits.items()) for part in sorted(edits))
         sent = self._sent[-1][0] if self._sent else 0
-        broken = any(position < sent for position in engine.touched) and _before(before, sent) != _before(
-            self._edits, sent
-        )
-        for position in engine.touched:
-            self._sources.pop(position, None)
-        engine.touched.clear()
+        broken = min(engine.touched) < sent and _ahead_of(before, sent) != _ahead_of(self._edits, sent)
         self.cache_breaks += broken
         return broken
 
     def _outgoing(self, natives: Sequence[Native]) -> list[Native]:
-        """The messages with the edits in place; an edited message is made once and goes out again as it is."""
-        outgoing = list(natives)
-        sources = self._sources
-        for position, edits in self._engine.edits.items():
-            native = natives[position]
-            known = sources.get(position)
-            if known is None or known[0] is not native:
-                known = (native, self.format.apply(native, [edits[part] for part in sorted(edits)]))
-                sources[position] = known
-            outgoing[position] = known[1]
-        return outgoing
+        """The messages with the edits in place. An edited message is made once and goes out again as it is."""
+        edits = self._engine.edits
+        if self._is_same:
+            outgoing = self._out
+            outgoing.extend(natives[len(outgoing) :])
+            changed = self._engine.touched
+        else:
+            outgoing = list(natives)
+            changed = edits.keys() | self._engine.touched
+        for position in self._engine.touched:
+            self._edited.pop(position, None)
+        for position in changed:
+            outgoing[position] = self._edited_message(position, natives[position]) if position in edits else natives[position]
+        self._out = outgoing
+        self._engine.touched.clear()
+        return list(outgoing)
+
+    def _edited_message(self, position: int, native: Native) -> Native:
+        edited = self._edited.get(position)
+        if edited is None:
+            edits = self._engine.edits[position]
+            edited = self.format.apply(native, [edits[part] for part in sorted(edits)])
+            self._edited[position] = edited
+        return edited
 
     def _read(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         """Bring the engine to these messages: only what is new, where the rest is as it was."""
+        known = len(self._natives)
         kept = self._common(natives, ids)
         size = 0
-        if kept < len(self._natives):
+        if kept < known:
             size = self._engine.total_tokens
             self._restart(kept)
-        names = [f"m{position}" for position in range(kept, len(natives))] if ids is None else list(ids[kept:])
+        # A host that passes the same objects is seen by its first and last message; that only decides
+        # what is kept for the next comparison, and never whether messages are taken for equal.
+        self._is_same = kept == known == len(self._out) and (
+            not kept or (natives[0] is self._natives[0] and natives[kept - 1] is self._natives[kept - 1])
+        )
+        new = natives[kept:]
+        names = [f"m{position}" for position in range(kept, len(natives))] if ids is None else ids[kept:]
         read = self.format.read
-        self._engine.extend([read(native, id) for native, id in zip(natives[kept:], names, strict=True)])
-        self._natives = list(natives)
-        self._ids = [*self._ids[:kept], *names]
+        self._engine.extend([read(native, id) for native, id in zip(new, names, strict=True)])
+        del self._natives[kept:], self._ids[kept:]
+        self._natives += new
+        self._ids += names
         self._has_ids = ids is not None
         if self._engine.total_tokens < size:
             self.engaged = False
@@ -297,9 +316,9 @@ class Pruner:
     def _common(self, natives: Sequence[Native], ids: Sequence[str] | None) -> int:
         """How many messages from the start are as they were: the same objects or equal ones."""
         known = len(self._natives)
-        if ids is None or list(ids[:known]) == self._ids:
+        if ids is None or ids[:known] == self._ids:
             try:
-                if list(natives[:known]) == self._natives:
+                if natives[:known] == self._natives:
                     return known
             except RecursionError:  # nested beyond what can be compared
                 return 0
@@ -315,7 +334,8 @@ class Pruner:
         self._engine = self._fresh_engine()
         self._engine.extend(messages)
         self._engine.touched.update(edit.position for edit in self._edits if edit.position < kept)
-        self._sources.clear()
+        self._edited.clear()
+        self._out = []
         self._sent = [(min(sent, kept), 0)] if sent else []
 
     def _fresh_engine(self) -> Engine:
@@ -487,7 +507,7 @@ def _masked(output: Output) -> Original:
     return Original(output.message, "bash", (Text(output.shell.output),))
 
 
-def _before(edits: Sequence[Edit], position: int) -> list[Edit]:
+def _ahead_of(edits: Sequence[Edit], position: int) -> list[Edit]:
     return [edit for edit in edits if edit.position < position]
 
 

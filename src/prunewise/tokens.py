@@ -34,9 +34,10 @@ class Estimator(msgspec.Struct, frozen=True):
 
     def content(self, result: ToolResult) -> int:
         """A result's content in tokens, part by part, images included."""
-        return sum(
-            (text_tokens(part.text) if type(part) is Text else self.image) for part in result.content
-        )
+        content = result.content
+        if len(content) == 1 and type(content[0]) is Text:
+            return text_tokens(content[0].text)
+        return sum(text_tokens(part.text) if type(part) is Text else self.image for part in content)
 
 
 _DOCUMENTED_IMAGE = 1200
@@ -49,9 +50,7 @@ def _documented_part(part: Part) -> int:
         case Text() | Thinking() | ToolCall():
             return text_tokens(part.text)
         case ToolResult():
-            return sum(
-                text_tokens(piece.text) if type(piece) is Text else _DOCUMENTED_IMAGE for piece in part.content
-            )
+            return DOCUMENTED.content(part)
         case Image():
             return _DOCUMENTED_IMAGE
         case Shell() | Opaque():
@@ -63,7 +62,11 @@ def _documented_message(message: Message) -> int:
         return 0
     total = 0
     for part in message.parts:
-        total += _documented_part(part)
+        if type(part) is Text or type(part) is ToolCall:  # nearly all there is, so without the detour
+            text = part.text
+            total += ((len(text) if text.isascii() else utf16_length(text)) + 3) // 4
+        else:
+            total += _documented_part(part)
     return total
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import posixpath
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -31,7 +32,8 @@ class FileOperation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Vocabulary(msgspec.Struct, frozen=True):
-    """The tools of one host. Names are compared as they are written; `shell` names its command tools."""
+    """The tools of one host, their names in lower case: letter case is not told apart.
+    `shell` names its command tools."""
 
     files: Mapping[str, Action]
     shell: frozenset[str] = frozenset()
@@ -60,7 +62,7 @@ def file_operation(
     vocabulary: Vocabulary, name: str, arguments: Mapping[str, Any], cwd: str | None
 ) -> FileOperation | None:
     """What the call does to a file, or None where it is no file tool or names no path."""
-    action = vocabulary.files.get(name)
+    action = vocabulary.files.get(name.lower())
     if action is None:
         return None
     path = next((arguments[key] for key in vocabulary.paths if isinstance(arguments.get(key), str)), "")
@@ -84,6 +86,7 @@ def _lines(vocabulary: Vocabulary, arguments: Mapping[str, Any]) -> tuple[float,
     return first, math.inf if last is None else last - vocabulary.first_index + 1
 
 
+@lru_cache(maxsize=4096)
 def normalise_path(path: str, cwd: str | None) -> str:
     """Trim, and resolve `.`, `..` and a relative path lexically; empty for a blank path."""
     path = path.strip()

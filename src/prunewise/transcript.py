@@ -48,7 +48,7 @@ class Image(msgspec.Struct, frozen=True, gc=False):
     data_length: int = 0
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
     """A call of a tool by the model.
 
     `text` is the arguments as canonical JSON: compact, keys sorted at every depth, numbers as
@@ -61,7 +61,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     text: str
 
 
-class ToolResult(msgspec.Struct, frozen=True):
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
     """What a tool gave back. `name` may be empty where the format does not repeat it."""
 
     call_id: str
@@ -124,7 +124,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
         return self.total or self.input + self.output + self.cache_read + self.cache_write
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One message: who speaks, an id of its own within the conversation, and its parts in order."""
 
     role: Role
@@ -138,7 +138,7 @@ class Message(msgspec.Struct, frozen=True):
     """The model that answered, on assistant messages; as the host names it."""
 
 
-class Exchange(msgspec.Struct, frozen=True):
+class Exchange(msgspec.Struct, frozen=True, gc=False):
     """One tool call with its result: the unit of pruning. Positions count messages from 0, parts within them."""
 
     order: int

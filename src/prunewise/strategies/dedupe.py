@@ -33,8 +33,11 @@ class Dedupe:
             if group is None:
                 kept[key] = (exchange,)
                 continue
-            group, stale = _newest((*group, exchange))
-            kept[key] = group
+            if len(group) == 1 and not exchange.result.is_error and exchange.order > group[0].order:
+                kept[key] = (exchange,)
+                yield Stale(group[0], TOOL_RESULT, DUPLICATE)
+                continue
+            kept[key], stale = _newest((*group, exchange))
             for old in stale:
                 yield Stale(old, TOOL_RESULT, DUPLICATE)
         self._seen = len(exchanges)
