@@ -423,6 +423,12 @@ def parse(data: Mapping[str, object], base: Settings = DEFAULTS) -> tuple[Settin
     return msgspec.convert(merged, Settings), problems
 
 
+def set_keys(data: object) -> list[str]:
+    """The dotted keys of the settings that `data` sets to a value that is allowed."""
+    found = _given(data, _ROOT, "")
+    return [key for key, rule, value in found if rule is not None and rule.read(value) is not None]
+
+
 def _given(data: object, tree: _Tree, prefix: str) -> Iterator[tuple[str, Rule | None, object]]:
     """The known keys of `data` that are set, each with its rule; a section that is no object has none."""
     if not isinstance(data, Mapping):

@@ -30,6 +30,7 @@ from prunewise.settings import (
     Unknown,
     changed,
     parse,
+    set_keys,
     setting,
     shown,
     to_data,
@@ -44,7 +45,7 @@ _LONGEST_INTEGER = 300
 # pi locks a settings file with a folder of its name and ".lock", and takes one this old for abandoned.
 _LOCK_STALE_SECONDS = 10.0
 _LOCK_PATIENCE_SECONDS = 12.0
-_LOCK_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.005
 # As long as pi itself waits for a writer before it reads.
 _READ_PATIENCE_SECONDS = 0.2
 
@@ -56,6 +57,8 @@ class Loaded(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     auto_compaction: bool = True
     """pi's `compaction.enabled`: whether pi compacts by itself."""
+    sources: Mapping[str, Path] = {}
+    """The file that each key comes from; a key that is not here has its default."""
 
 
 # ---------------------------------------------------------------- where
@@ -131,18 +134,18 @@ def load(
         model: `provider/id`, for its entry in pi's `compaction.modelOverrides`.
         environ: the environment variables; those of this process by default.
     """
-    warnings: list[str] = []
+    reading = _Reading()
     path = extension_file(environ)
-    settings = _over(DEFAULTS, _implicit(path, warnings), path, warnings)
+    reading.take(_implicit(path, reading.warnings), path)
     compaction = _Compaction()
     for path in (global_file(environ), *(() if cwd is None else (project_file(cwd),))):
-        data = _implicit(path, warnings)
-        settings = _over(settings, {"pruning": data.get("pruning")}, path, warnings)
-        compaction = compaction.over(data, path, warnings)
+        data = _implicit(path, reading.warnings)
+        reading.take({"pruning": data.get("pruning")}, path)
+        compaction = compaction.over(data, path, reading.warnings)
     reserve = compaction.reserve_for(model)
     if reserve is not None:
-        settings = _over(settings, {"reserve": reserve}, path, warnings)
-    return Loaded(settings, tuple(warnings), compaction.enabled)
+        reading.take({"reserve": reserve.tokens}, reserve.path)
+    return reading.loaded(auto_compaction=compaction.enabled)
 
 
 def load_file(path: str | Path) -> Loaded:
@@ -151,10 +154,10 @@ def load_file(path: str | Path) -> Loaded:
     Raises:
         SettingsError: the file is missing or cannot be read, or is not JSON (with file:line:column).
     """
-    warnings: list[str] = []
     path = Path(path)
-    settings = _over(DEFAULTS, _parsed(_decoded(_bytes_of(path), path), path), path, warnings)
-    return Loaded(settings, tuple(warnings))
+    reading = _Reading()
+    reading.take(_parsed(_decoded(_bytes_of(path), path), path), path)
+    return reading.loaded(auto_compaction=True)
 
 
 def resolve(settings: Settings | Mapping[str, object] | str | Path | None) -> tuple[Settings, list[str]]:
@@ -178,10 +181,23 @@ def resolve(settings: Settings | Mapping[str, object] | str | Path | None) -> tu
     return (read, _messages(problems, [])) if problems else (settings, [])
 
 
-def _over(base: Settings, data: Mapping[str, object], path: Path, warnings: list[str]) -> Settings:
-    settings, problems = parse(data, base)
-    warnings.extend(f"{path}: {message}" for message in _messages(problems, unknown(data)))
-    return settings
+class _Reading:
+    """Settings as they grow, file by file."""
+
+    def __init__(self) -> None:
+        self.settings = DEFAULTS
+        self.warnings: list[str] = []
+        self.sources: dict[str, Path] = {}
+
+    def take(self, data: Mapping[str, object], path: Path) -> None:
+        """Put what a file says over what was there."""
+        self.settings, problems = parse(data, self.settings)
+        self.warnings.extend(f"{path}: {message}" for message in _messages(problems, unknown(data)))
+        self.sources.update(dict.fromkeys(set_keys(data), path))
+
+    def loaded(self, *, auto_compaction: bool) -> Loaded:
+        """What has come together."""
+        return Loaded(self.settings, tuple(self.warnings), auto_compaction, self.sources)
 
 
 def _messages(problems: list[Problem], strangers: list[Unknown]) -> list[str]:
@@ -189,12 +205,19 @@ def _messages(problems: list[Problem], strangers: list[Unknown]) -> list[str]:
     return [str(problem) for problem in problems] + [str(key) for key in strangers if key.suggestion]
 
 
+class _Reserve(Struct, frozen=True):
+    """A number of tokens, and the file that says so."""
+
+    tokens: int
+    path: Path
+
+
 class _Compaction(Struct, frozen=True):
     """What pi's `compaction` sections say, as pi itself merges them."""
 
     enabled: bool = True
-    reserve: int | None = None
-    overrides: Mapping[str, int] = {}
+    reserve: _Reserve | None = None
+    overrides: Mapping[str, _Reserve] = {}
 
     def over(self, data: Mapping[str, object], path: Path, warnings: list[str]) -> _Compaction:
         """This with a further file's section over it."""
@@ -221,7 +244,7 @@ class _Compaction(Struct, frozen=True):
 
     def _overrides_with(
         self, values: Mapping[str, object], path: Path, warnings: list[str]
-    ) -> Mapping[str, int]:
+    ) -> Mapping[str, _Reserve]:
         given = values.get("modelOverrides")
         if given is None:
             return {} if "modelOverrides" in values else self.overrides
@@ -242,18 +265,20 @@ class _Compaction(Struct, frozen=True):
                     merged[model] = after
         return merged
 
-    def reserve_for(self, model: str | None) -> int | None:
-        """The reserve for a model (`provider/id`), in tokens; None where pi's default holds."""
+    def reserve_for(self, model: str | None) -> _Reserve | None:
+        """The reserve for a model (`provider/id`); None where pi's default holds."""
         return self.reserve if model is None else self.overrides.get(model, self.reserve)
 
 
-def _tokens(key: str, value: object, before: int | None, path: Path, warnings: list[str]) -> int | None:
+def _tokens(
+    key: str, value: object, before: _Reserve | None, path: Path, warnings: list[str]
+) -> _Reserve | None:
     rule = setting("reserve").rule
     if value is None:
         return None
     kept = rule.read(value)
     if isinstance(kept, int):
-        return kept
+        return _Reserve(kept, path)
     _warn(path, key, value, rule.allowed, warnings)
     return before
 
@@ -282,12 +307,21 @@ def _settled(path: Path) -> bytes | None:
     """
     deadline = time.monotonic() + _READ_PATIENCE_SECONDS
     while True:
+        before = _revision(path)
         raw = _optional(path)
-        lock = _lock_name(path)
-        if not _is_held(lock) or time.monotonic() > deadline:
+        # In this order: a write that began before the lock was looked at shows in the revision.
+        busy = _is_held(_lock_name(path)) or _revision(path) != before
+        if not busy or time.monotonic() > deadline:
             return raw
-        while _is_held(lock) and time.monotonic() <= deadline:
-            time.sleep(_LOCK_POLL_SECONDS)
+        time.sleep(_POLL_SECONDS)
+
+
+def _revision(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _optional(path: Path) -> bytes | None:
@@ -512,7 +546,7 @@ def _clear(lock: Path) -> None:
 def _wait(deadline: float, why: str) -> None:
     if time.monotonic() > deadline:
         raise TimeoutError(None, why)
-    time.sleep(_LOCK_POLL_SECONDS)
+    time.sleep(_POLL_SECONDS)
 
 
 @contextlib.contextmanager
