@@ -74,14 +74,6 @@ class PiFormat:
             return {**cast("Mapping[str, _Json]", request), "messages": list(messages)}
         return list(messages)
 
-    def messages(self, request: Sequence[Native]) -> Sequence[Native]:
-        """A request is the list of pi's messages itself."""
-        return request
-
-    def replace(self, request: Sequence[Native], messages: Sequence[Native]) -> Sequence[Native]:  # noqa: ARG002
-        """The new list is the new request."""
-        return messages
-
     def read(self, native: Native, id: str) -> Message:  # noqa: PLR0911
         """Read one of pi's messages. Never raises: what is not understood becomes an opaque part.
 
