@@ -27,9 +27,11 @@ from prunewise.transcript import (
     TOOL_RESULT,
     Edit,
     Exchange,
+    Image,
     Kind,
     Message,
     ReplacePart,
+    Text,
     ToolKind,
     Transcript,
 )
@@ -161,6 +163,7 @@ class Engine:
         standing, restored, masked = self._ledger.standing, self._ledger.restored, self.masked
         ripe, pending, protect = self._ripe, self._pending, self._protections.reason
         floor, turn = self.rules.settings.thresholds.min_chars_saved, self.transcript.turn
+        recent = self.rules.settings.protections.recent_turns
         for stale in stales:
             exchange, kind = stale.exchange, stale.kind
             target = (exchange.call.id, kind)
@@ -176,7 +179,7 @@ class Engine:
             proposal = self._measure(strategy, exchange, kind, stale.reason, floor)
             if proposal is None:
                 continue
-            ripe_at = self._protections.ripe_at(exchange.turn(kind))
+            ripe_at = recent + (exchange.call_turn if kind == TOOL_INPUT else exchange.result_turn)
             if ripe_at <= turn:
                 self._add_ripe(target, proposal)
             else:
@@ -191,24 +194,30 @@ class Engine:
         reference = self.reference_of(exchange)
         if reference is None:
             return None
-        call, result = exchange.call, exchange.result
+        call, content = exchange.call, exchange.result.content
+        images = 0
         if kind == TOOL_INPUT:
+            position = exchange.call_position
             characters = utf16_length(call.text)
             original = (characters + 3) // 4
             marker = markers.purged_input(call.name, characters, reason, reference)
             left = utf16_length(canonical({markers.INPUT_KEY: marker}))
         else:
-            text = result.text
-            if markers.reference_in(text) is not None:
+            position = exchange.result_position
+            text = content[0].text if len(content) == 1 and type(content[0]) is Text else exchange.result.text
+            if text.startswith(markers.OPENING) and markers.reference_in(text) is not None:
                 return None
-            characters = utf16_length(text)
-            original = self.rules.estimator.content(result)
+            characters = len(text) if text.isascii() else utf16_length(text)
+            if len(content) == 1 and type(content[0]) is Text:
+                original = (characters + 3) // 4
+            else:
+                original = self.rules.estimator.content(exchange.result)
+                images = sum(type(part) is Image for part in content)
             marker = markers.output(call.name, characters, reason, reference)
-            left = utf16_length(marker)
+            left = len(marker) if marker.isascii() else utf16_length(marker)
         removed = original - (left + 3) // 4
-        if removed <= 0 or (characters - left < floor and (kind == TOOL_INPUT or not result.has_image)):
+        if removed <= 0 or (characters - left < floor and not images):
             return None
-        position = exchange.position(kind)
         return Proposal(
             strategy, kind, call.id, position, original, removed, reason, "paid", exchange.order, marker, reference
         )
@@ -221,18 +230,15 @@ class Engine:
                 origin = self._recalled(asked, exchange)
                 if origin is not None:
                     return origin
-        return self._issue(self.transcript.messages[exchange.result_position].id, exchange.call.id)
-
-    def _issue(self, message: str, call: str) -> str | None:
-        reference = self._reference(message, call)
-        return reference if reference is not None and markers.is_reference(reference) else None
+        return self._reference(self.transcript.messages[exchange.result_position].id, exchange.call.id)
 
     # ---- what could go now
 
     def _add_ripe(self, target: Target, proposal: Proposal) -> None:
         self._ripe[target] = proposal
         self._ripe_tokens += proposal.tokens_removed
-        if self._ripe_earliest is None or proposal.position < self._ripe_earliest:
+        earliest = self._ripe_earliest
+        if earliest is None or proposal.position < earliest:
             self._ripe_earliest = proposal.position
 
     def _drop(self, target: Target) -> None:
@@ -462,7 +468,7 @@ class Engine:
     def _masking_of(self, output: Output) -> tuple[str, int, str] | None:
         """The marker of a maskable output, the tokens that it takes out, its reference; None where it takes none."""
         if output.exchange is None:
-            reference = self._issue(output.message, output.call_id)
+            reference = self._reference(output.message, output.call_id)
         else:
             if markers.reference_in(output.exchange.result.text) is not None:
                 return None

@@ -17,6 +17,9 @@ from prunewise.transcript import Exchange, Shell
 INPUT_KEY = "pruned"
 """The one key of the JSON object that stands in for a purged input."""
 
+OPENING = "[prunewise: "
+"""How every marker begins."""
+
 SUMMARY_LINES = 10
 """How many lines a shell summary keeps at each end."""
 SUMMARY_WIDTH = 200
@@ -41,7 +44,7 @@ def is_reference(text: str) -> bool:
 
 def reference_in(text: str) -> str | None:
     """The recall reference, where the text is a marker of ours; else None. Needs no state."""
-    if not text.startswith("[prunewise: "):
+    if not text.startswith(OPENING):
         return None
     found = _FIRST_LINE.match(text)
     return found["reference"] if found else None
@@ -49,12 +52,20 @@ def reference_in(text: str) -> str | None:
 
 def output(tool: str, characters: int, reason: str, reference: str) -> str:
     """The marker of a tool's output that a strategy or a person let go."""
-    return f"[prunewise: {_name(tool)} output ({characters:,} characters) left out, {reason}; {_recall(reference)}]"
+    before, behind = _frame(tool, "output", reason)
+    return f"{before}{characters:,}{behind}{reference} for all of it]"
 
 
 def purged_input(tool: str, characters: int, reason: str, reference: str) -> str:
     """The marker of a call's input; it stands as the only value of the input object."""
-    return f"[prunewise: {_name(tool)} input ({characters:,} characters) left out, {reason}; {_recall(reference)}]"
+    before, behind = _frame(tool, "input", reason)
+    return f"{before}{characters:,}{behind}{reference} for all of it]"
+
+
+@lru_cache(maxsize=1024)
+def _frame(tool: str, what: str, reason: str) -> tuple[str, str]:
+    """What stands before the size and between size and reference: few for many markers."""
+    return f"{OPENING}{_name(tool)} {what} (", f" characters) left out, {reason}; recall "
 
 
 def masked_read(operation: FileOperation, text: str, reference: str) -> str:
@@ -114,7 +125,6 @@ def _recall(reference: str) -> str:
     return f"recall {reference} for all of it"
 
 
-@lru_cache(maxsize=256)
 def _name(tool: str) -> str:
     return re.sub(r"[^\w.:/-]+", "_", tool)[:64] or "tool"
 

@@ -1,4 +1,4 @@
-"""Protections: vetoes on what strategies propose, by tool name, by path glob and by recency.
+"""Protections: vetoes on what strategies propose, by tool name and by path glob; recency is the engine's.
 
 They hold for automatic proposals of every strategy; a manual prune is held by names and paths only.
 Globs are matched lexically, case-sensitively, with `**` and dot files; no file is looked at.
@@ -26,7 +26,6 @@ class Protections:
     """The vetoes of one settings value, made ready to ask."""
 
     def __init__(self, protections: settings.Protections) -> None:
-        self.recent_turns = protections.recent_turns
         self._names = frozenset(name.lower() for name in protections.tool_names)
         self._globs = tuple((glob, _literal(glob)) for glob in protections.path_globs)
         self._answers: dict[str, str | None] = {}
@@ -43,10 +42,6 @@ class Protections:
         if glob is None:
             glob = self._glob_in(call.arguments.values())
         return None if glob is None else f"path is protected by {glob}"
-
-    def ripe_at(self, turn: int) -> int:
-        """The current turn from which a message of `turn` is no longer recent."""
-        return turn + self.recent_turns
 
     def _glob_in(self, values: Iterable[Any]) -> str | None:
         """The glob that matches any string among the values, at any depth, or None."""

@@ -185,12 +185,16 @@ class Pruner:
         engaged, engine, settings = self.engaged, self._engine, self.policy.settings
         verdict = engine.verdict() if settings.enabled else None
         proposals = engine.proposals
-        if verdict is not None and verdict.accepted:
-            for proposal in proposals:
-                engine.preview(proposal)
+        saved = engine.removed_tokens
         window = settings.window if window is None else window
+        if verdict is not None and verdict.accepted:
+            saved += verdict.tokens_removed
         if window is not None and settings.pruning.enabled:
+            if verdict is not None and verdict.accepted:
+                for proposal in proposals:
+                    engine.preview(proposal)
             self._mask(window, settings.reserve if reserve is None else reserve)
+            saved = engine.removed_tokens
         masked = [
             Masked(call, kind, place[0], engine.saving_at(place)) for (call, kind), place in engine.masked.items()
         ]
@@ -203,7 +207,7 @@ class Pruner:
             verdict,
             tuple(self._ledger.standing.values()),
             tuple(sorted(masked, key=lambda one: one.position)),
-            engine.removed_tokens,
+            saved,
         )
         self.engaged = engaged
         self._natives, self._ids = [], []

@@ -53,9 +53,76 @@ class Vocabulary(msgspec.Struct, frozen=True):
     unchanged_stubs: tuple[str, ...] = ()
     """How outputs begin that only say a file is as it was read before. They are references to that
     read, never reads."""
+    narrowed_by: frozenset[str] = frozenset()
+    """Arguments that narrow a read to lines which these words cannot tell. A read with one of them
+    covers nothing that is known, so it is no file operation."""
 
 
 PI = Vocabulary(files={"read": "read", "write": "write", "edit": "edit"}, shell=frozenset({"bash"}))
+
+_RANGES = frozenset(
+    {
+        *("start_line", "end_line", "startLine", "endLine", "line_start", "line_end"),
+        *("view_range", "line_range", "line_ranges", "lines", "range", "ranges", "pages", "head", "tail"),
+    }
+)
+"""What hosts call the lines of a read, where it is not `offset` and `limit`."""
+
+OPENCODE = Vocabulary(
+    files={"read": "read", "write": "write", "edit": "edit", "multiedit": "edit"},
+    shell=frozenset({"bash"}),
+    paths=("filePath",),
+)
+
+GEMINI_CLI = Vocabulary(
+    files={"read_file": "read", "write_file": "write", "replace": "edit"},
+    shell=frozenset({"run_shell_command"}),
+    paths=("file_path", "absolute_path"),
+    first_line="start_line",
+    line_count="",
+    last_line="end_line",
+    narrowed_by=frozenset({"offset", "limit"}),  # before `start_line`, lines were counted from 0
+)
+
+QWEN = Vocabulary(
+    files={"read_file": "read", "write_file": "write", "edit": "edit"},
+    shell=frozenset({"run_shell_command"}),
+    paths=("file_path", "absolute_path"),
+    first_index=0,
+    unchanged_stubs=("[File unchanged since last read",),
+    narrowed_by=frozenset({"pages"}),
+)
+
+SWE_AGENT = Vocabulary(files={}, shell=frozenset({"bash"}))
+"""Actions are lines of text for a shell, whatever they do."""
+
+GENERIC = Vocabulary(
+    files={
+        **dict.fromkeys(("read", "read_file", "read_text_file", "view", "view_file"), "read"),
+        **dict.fromkeys(("write", "write_file", "create_file"), "write"),
+        **dict.fromkeys(("edit", "edit_file", "multiedit", "replace", "search_replace", "str_replace"), "edit"),
+    },
+    shell=frozenset(
+        {
+            *("bash", "shell", "shell_command", "run_shell_command", "execute_command", "exec_command"),
+            *("run_command", "run_terminal_cmd"),
+        }
+    ),
+    paths=("path", "file_path", "filePath", "absolute_path"),
+    unchanged_stubs=QWEN.unchanged_stubs,
+    narrowed_by=_RANGES,
+)
+"""For request bodies of an agent that is not known: what common agents call their tools, as far as
+the names mean the same in all of them."""
+
+GENERIC_GEMINI = msgspec.structs.replace(
+    GENERIC,
+    first_line="start_line",
+    line_count="",
+    last_line="end_line",
+    narrowed_by=(_RANGES | {"offset", "limit"}) - {"start_line", "end_line"},
+)
+"""The same for Gemini's API, where lines are named as Gemini CLI names them."""
 
 
 def file_operation(
@@ -65,12 +132,18 @@ def file_operation(
     action = vocabulary.files.get(name.lower())
     if action is None:
         return None
-    path = next((arguments[key] for key in vocabulary.paths if isinstance(arguments.get(key), str)), "")
-    path = normalise_path(path, cwd)
+    path = ""
+    for key in vocabulary.paths:
+        value = arguments.get(key)
+        if isinstance(value, str):
+            path = normalise_path(value, cwd)
+            break
     if not path:
         return None
     if action != "read":
         return FileOperation(action, path)
+    if any(arguments.get(key) is not None for key in vocabulary.narrowed_by):
+        return None
     first, last = _lines(vocabulary, arguments)
     return FileOperation(action, path, first, last)
 

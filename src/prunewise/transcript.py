@@ -165,10 +165,6 @@ class Exchange(msgspec.Struct, frozen=True, gc=False):
         """The part within that message."""
         return self.call_part if kind == TOOL_INPUT else self.result_part
 
-    def turn(self, kind: ToolKind) -> int:
-        """The turn of that message."""
-        return self.call_turn if kind == TOOL_INPUT else self.result_turn
-
 
 class Transcript:
     """Messages and their index. Append-only: `extend` is for the one who reads the conversation in;
@@ -233,44 +229,37 @@ class Transcript:
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Append messages and index what they complete."""
-        turn = self.turn
+        turn, turns, opened = self.turn, self.turns, self._open
         for position, message in enumerate(messages, start=len(self.messages)):
             role = message.role
-            if role == "user":
-                turn += 1
             self.messages.append(message)
-            self.turns.append(turn)
             if role == "assistant":
                 self.llm_calls += 1
                 for index, part in enumerate(message.parts):
                     if type(part) is ToolCall:
-                        self._open[part.id] = (self._calls, part, position, index, turn)
+                        opened[part.id] = (self._calls, part, position, index, turn)
                         self._calls += 1
             elif role == "tool" or role == "user":
+                if role == "user":
+                    turn += 1
                 for index, part in enumerate(message.parts):
                     if type(part) is ToolResult:
                         self._complete(part, position, index, turn)
+            turns.append(turn)
 
     def _complete(self, result: ToolResult, position: int, index: int, turn: int) -> None:
         opened = self._open.pop(result.call_id, None)
         if opened is None:
             return
         order, call, call_position, call_part, call_turn = opened
+        operation = tools.file_operation(self.vocabulary, call.name, call.arguments, self.cwd)
+        reused = call.id in self._by_id
         exchange = Exchange(
-            order,
-            call,
-            call_position,
-            call_part,
-            result,
-            position,
-            index,
-            call_turn,
-            turn,
-            call.id in self._by_id,
-            tools.file_operation(self.vocabulary, call.name, call.arguments, self.cwd),
+            order, call, call_position, call_part, result, position, index, call_turn, turn, reused, operation
         )
         self.exchanges.append(exchange)
-        self._by_id.setdefault(call.id, exchange)
+        if not reused:
+            self._by_id[call.id] = exchange
 
 
 class ReplacePart(msgspec.Struct, frozen=True):

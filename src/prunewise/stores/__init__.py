@@ -34,7 +34,8 @@ class Store(Protocol):
     def reference(self, message: str, call_id: str) -> str | None:
         """The recall reference of a result (or shell output), the same every time.
 
-        None where no original can be promised: then no marker may go out for it.
+        None where no original can be promised: then no marker may go out for it. It holds no white
+        space and no brackets (`markers.is_reference`).
         """
         ...
 

@@ -11,6 +11,7 @@ import msgspec
 
 from prunewise.errors import RecallError
 from prunewise.ledger import Entry
+from prunewise.markers import is_reference
 from prunewise.stores import Original
 
 
@@ -23,8 +24,10 @@ class Memory:
         self._originals: dict[str, Original] = {}
 
     def reference(self, message: str, call_id: str) -> str | None:
-        """The call's id, or the message's for an output that no call asked for; None for neither."""
-        return call_id or message or None
+        """The call's id, or the message's for an output that no call asked for; None where
+        neither can stand in a marker."""
+        reference = call_id or message
+        return reference if is_reference(reference) else None
 
     def keep(self, reference: str, original: Original) -> None:
         """Hold an output. The first one under a reference stays; a purged input may be added to it."""

@@ -46,7 +46,8 @@ class SupersededFileOps:
                         yield Stale(other[0], TOOL_RESULT, other_reason)
                     continue
                 kept.append(other)
-                reason = reason or _superseded((exchange, operation), other)
+                if other[0].order > exchange.order:
+                    reason = reason or _superseded((exchange, operation), other)
             if reason is None:
                 kept.append((exchange, operation))
             elif exchange.result.has_text:
