@@ -45,9 +45,10 @@ _LONGEST_INTEGER = 300
 # pi locks a settings file with a folder of its name and ".lock", and takes one this old for abandoned.
 _LOCK_STALE_SECONDS = 10.0
 _LOCK_PATIENCE_SECONDS = 12.0
-_POLL_SECONDS = 0.005
+_LOCK_POLL_SECONDS = 0.02
 # As long as pi itself waits for a writer before it reads.
 _READ_PATIENCE_SECONDS = 0.2
+_READ_POLL_SECONDS = 0.005
 
 
 class Loaded(Struct, frozen=True):
@@ -313,7 +314,7 @@ def _settled(path: Path) -> bytes | None:
         busy = _is_held(_lock_name(path)) or _revision(path) != before
         if not busy or time.monotonic() > deadline:
             return raw
-        time.sleep(_POLL_SECONDS)
+        time.sleep(_READ_POLL_SECONDS)
 
 
 def _revision(path: Path) -> tuple[int, int, int] | None:
@@ -546,7 +547,7 @@ def _clear(lock: Path) -> None:
 def _wait(deadline: float, why: str) -> None:
     if time.monotonic() > deadline:
         raise TimeoutError(None, why)
-    time.sleep(_POLL_SECONDS)
+    time.sleep(_LOCK_POLL_SECONDS)
 
 
 @contextlib.contextmanager
