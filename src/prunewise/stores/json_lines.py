@@ -14,16 +14,25 @@ Record = dict[str, Any]
 
 _PADDING = "\ufeff\0 \t\r\n"
 _PAUSE = "\0 \t\r\n"
-_decoder = json.JSONDecoder(strict=False)
+_LONGEST_INTEGER = 400
 _WORK_PER_CHARACTER = 64
 """How often each character of a line may be looked at in the search for a complete record."""
+
+
+def _integer(digits: str) -> float:
+    """Python refuses to read integers of thousands of digits; as doubles they are infinite anyway."""
+    return int(digits) if len(digits) < _LONGEST_INTEGER else float(digits)
+
+
+_strict = json.JSONDecoder(parse_int=_integer)
+_lenient = json.JSONDecoder(parse_int=_integer, strict=False)
 
 
 def recover(line: bytes, is_record: Callable[[Record], bool]) -> tuple[list[Record], str | None]:
     """The records of one physical line that msgspec refused, and what was wrong with it, in words.
 
     Nothing is wrong with a blank line, a byte order mark, lone surrogates or bytes that are not
-    UTF-8 (each becomes U+FFFD). Objects glued together are split; of a torn record with a complete
+    UTF-8 (which become U+FFFD). Objects glued together are split; of a torn record with a complete
     one behind it, the complete one is taken, where `is_record` knows it for one.
     """
     text = line.decode("utf-8", "replace")
@@ -32,7 +41,7 @@ def recover(line: bytes, is_record: Callable[[Record], bool]) -> tuple[list[Reco
     if not content:
         return [], f"{padding} NUL bytes and nothing else, passed over" if padding else None
     try:
-        value = json.loads(content)
+        value = _strict.decode(content)
     except RecursionError:
         return [], "nested too deeply to be read, left out"
     except ValueError:
@@ -62,7 +71,7 @@ def _leading(content: str) -> tuple[list[Record], str]:
     position = 0
     while position < len(content):
         try:
-            value, end = _decoder.raw_decode(content, position)
+            value, end = _lenient.raw_decode(content, position)
         except (ValueError, RecursionError):
             break
         if not isinstance(value, dict):
@@ -87,7 +96,7 @@ def _trailing(content: str, is_record: Callable[[Record], bool]) -> list[Record]
     start = content.rfind('{"')
     while start != -1 and work > 0:
         try:
-            value, stop = _decoder.raw_decode(content, start)
+            value, stop = _lenient.raw_decode(content, start)
         except json.JSONDecodeError as error:
             stop = error.pos
         except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
 """pi's session files: a tree of entries, one JSON object a line, as pi 1.x reads and writes it.
 
-Knows how to read a file however it was left, what pi would send of a branch, where the ledger's
-entries stand in it, and how to add to it. It never changes a byte that is there. It knows nothing of
-pruning: which outputs may go is said elsewhere.
+Knows how to read a file however it was left, where its branches and the ledger's entries are, which
+output a recall reference means, and how to add to the file. It never changes a byte that is there.
+It knows nothing of pruning: which outputs may go is said elsewhere.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import re
 import secrets
 import stat
 import time
+from bisect import bisect_left
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
@@ -27,85 +29,34 @@ from prunewise import ledger, markers
 from prunewise.canonical import canonical
 from prunewise.errors import InputError, PrunewiseError, RecallError, RefusedError
 from prunewise.stores import Original
-from prunewise.stores.json_lines import Record, recover
+from prunewise.stores.json_lines import recover
+from prunewise.stores.pi_entries import (
+    CURRENT_VERSION,
+    TYPES,
+    ContextMessage,
+    Entry,
+    Header,
+    Record,
+    context_of,
+    instant,
+    string,
+)
 from prunewise.transcript import TOOL_INPUT, Image, Text
 
-CURRENT_VERSION = 3
-"""The version of the session file that pi 1.6 writes."""
+__all__ = ["ContextMessage", "Entry", "Header", "PiSession"]
 
 _TREE_VERSION = 2
 _LINEAR_VERSION = 1
+
 _Json = Any
 """Decoded JSON that nobody has checked."""
 
-_TYPES = frozenset({
-    "message",
-    "custom",
-    "custom_message",
-    "compaction",
-    "branch_summary",
-    "context_edit",
-    "model_change",
-    "thinking_level_change",
-    "session_info",
-    "label",
-    "usage",
-})  # fmt: skip
-_SILENT = _TYPES - {"message", "custom_message", "compaction", "branch_summary", "context_edit"}
-"""Entry types that put nothing into the model's context."""
-
-_EDITABLE = ("user", "assistant", "toolResult", "custom")
-_OUTPUT_ROLES = ("toolResult", "bashExecution")
 _LINES_BEFORE_GIVING_UP = 1000
 _LOCK_SECONDS = 10.0
 _PROBE = 64
 _LINE_REFERENCE = re.compile(r"#([0-9]{1,15})")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _APPEND = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _decode = msgspec.json.Decoder().decode
-
-
-class Header(msgspec.Struct, frozen=True):
-    """What a session file says about itself on its first line; empty where it says nothing."""
-
-    id: str = ""
-    version: int = CURRENT_VERSION
-    cwd: str | None = None
-    timestamp: str = ""
-    parent_session: str | None = None
-    """The path of the file that this one was forked from, as it is written there."""
-
-
-class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One entry of a session file."""
-
-    line: int
-    """The physical line it stands on, from 1."""
-    id: str
-    """Its own id, unique in the file. Where the file gives none, the line number as eight hex digits;
-    where a later entry has the same id, with `@` and the line number behind it."""
-    parent: str | None
-    """The id of the entry it follows; None at a root."""
-    type: str
-    raw: Record
-    """The entry as it stands in the file."""
-
-    @property
-    def timestamp(self) -> str:
-        """When it was written, as the file has it; empty where it does not say."""
-        stamp = self.raw.get("timestamp")
-        return stamp if isinstance(stamp, str) else ""
-
-
-class ContextMessage(NamedTuple):
-    """One message as pi would send it."""
-
-    id: str
-    """The entry's id; with `:system` behind it for the system prompt that a compaction carries."""
-    message: Record
-    """pi's message. Where nothing edits it, it is the object that the entry holds."""
-    line: int
-    """The line of the entry it comes from."""
 
 
 class PiSession:
@@ -124,23 +75,26 @@ class PiSession:
         self.entries: list[Entry] = []
         """All entries in file order, without the header."""
         self._by_id: dict[str, Entry] = {}
-        self._same_id: dict[str, list[Entry]] = {}
-        self._by_line: dict[int, list[Entry]] = {}
+        self._by_line: tuple[int, dict[int, list[Entry]]] = (0, {})
         self._decisions: tuple[int, list[ledger.Decision]] = (0, [])
-        self._notes: dict[tuple[int, str], None] = {}
-        self._has_header = False
+        self._notes: dict[tuple[int, str], str] = {}
+        # what has been read, and how to know it again
         self._lines = 0
         self._end = 0
         self._probe = b""
         self._identity: tuple[int, int] | None = None
         self._last_line_open = False
-        self._shift: int | None = None
+        # what is not as it should be
+        self._has_header = False
+        self._same_id: dict[str, list[Entry]] = {}
         self._crowded: set[int] = set()
+        self._shifts_at: int | None = None
         self._unresolved: list[Entry] = []
-        self._irregular = False
-        self._parsed: list[Entry | None] = []
+        self._parentless: list[int] = []
+        # what a file of version 1 counts by
+        self._read_by_pi: list[Entry | None] = []
 
-    # ------------------------------------------------------------------ reading
+    # ---- reading
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> PiSession:
@@ -179,11 +133,9 @@ class PiSession:
         same = self._identity == (status.st_dev, status.st_ino) and status.st_size >= self._end
         if same and status.st_size == self._end:
             return
-        if same and not self._last_line_open:
-            file.seek(max(self._end - _PROBE, 0))
-            if file.read(min(_PROBE, self._end)) == self._probe:
-                self._read(file)
-                return
+        if same and not self._last_line_open and _last_bytes(file, self._end) == self._probe:
+            self._read(file)
+            return
         # Another file under this name, a rewritten one (pi does so with old versions), or a last
         # line that has gone on since: what is known of it does not hold any more.
         self._reset()
@@ -192,11 +144,11 @@ class PiSession:
 
     def _read(self, file: BinaryIO) -> None:
         """Read from where the file stands to its end."""
-        line = self._take_lines(file)
+        last = self._take_lines(file)
         self._end = file.tell()
-        self._last_line_open = bool(line) and not line.endswith(b"\n")
-        file.seek(max(self._end - _PROBE, 0))
-        self._probe = file.read(min(_PROBE, self._end))
+        if last:
+            self._last_line_open = not last.endswith(b"\n")
+        self._probe = _last_bytes(file, self._end)
         with contextlib.suppress(OSError):  # bytes have no file number
             status = os.fstat(file.fileno())
             self._identity = (status.st_dev, status.st_ino)
@@ -207,8 +159,10 @@ class PiSession:
         self._check_parents()
 
     def _take_lines(self, lines: Iterable[bytes]) -> bytes:
-        """Read lines into entries, and give the last one back. What is regular is done right here,
-        since this runs for each line of a file."""
+        """Read lines into entries, and give the last one back.
+
+        What is regular is done right here, since this runs for each line of a file.
+        """
         by_id = self._by_id
         add = self.entries.append
         number = self._lines
@@ -218,22 +172,26 @@ class PiSession:
             number += 1
             try:
                 raw = _decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            except (msgspec.MsgspecError, RecursionError):
                 self._take_refused(number, line)
             else:
                 if regular and raw.__class__ is dict:
-                    id = raw.get("id")
+                    own = raw.get("id")
                     parent = raw.get("parentId")
                     kind = raw.get("type")
                     if (
-                        kind in _TYPES
-                        and id.__class__ is str
-                        and id
-                        and id not in by_id
-                        and (parent in by_id if parent is not None else "parentId" in raw)
+                        kind.__class__ is str
+                        and kind in TYPES
+                        and own.__class__ is str
+                        and own
+                        and own not in by_id
+                        and (
+                            (parent.__class__ is str and parent in by_id)
+                            or (parent is None and "parentId" in raw)
+                        )
                     ):
-                        entry = Entry(number, id, parent, kind, raw)
-                        by_id[id] = entry
+                        entry = Entry(number, own, parent, kind, raw)
+                        by_id[own] = entry
                         add(entry)
                         continue
                 self._take(number, raw)
@@ -247,43 +205,38 @@ class PiSession:
         if problem is not None:
             self._note(number, problem)
         if problem is not None or not records:
-            self._shift = self._shift or number
+            self._shifts_at = self._shifts_at or number
         if len(records) > 1:
             self._crowded.add(number)
         for record in records:
             self._take(number, record)
-        if not records and not self.entries and not self._has_header:
+        if not records:
             self._give_up(number)
 
     def _take(self, number: int, raw: _Json) -> None:
         """Read one decoded line that is not a regular entry of a file with a tree."""
-        if not isinstance(raw, dict):
-            self._note(number, "no JSON object, left out")
-            self._shift = self._shift or number
-            return
-        record = cast("Record", raw)
+        record = cast("Record", raw) if isinstance(raw, dict) else {}
         kind = record.get("type")
         if kind == "session":
             self._take_header(number, record)
-            return
-        if not isinstance(kind, str) or not self._is_entry(kind, record):
+        elif isinstance(kind, str) and self._is_entry(kind, record):
+            if not self._has_header and not self.entries:
+                own_id = isinstance(record.get("id"), str)
+                self.header = Header(version=CURRENT_VERSION if own_id else _LINEAR_VERSION)
+                self._note(number, f"no session header before it, read as version {self.header.version}")
+            self._add(number, kind, record)
+        else:
+            self._read_by_pi.append(None)
             self._note(number, "no entry of a pi session, left out")
-            self._shift = self._shift or number
             self._give_up(number)
-            return
-        if not self._has_header and not self.entries:
-            own_id = isinstance(record.get("id"), str)
-            self.header = Header(version=CURRENT_VERSION if own_id else _LINEAR_VERSION)
-            self._note(number, f"no session header before it, read as version {self.header.version}")
-        self._add(number, kind, record)
 
     def _is_entry(self, kind: str, record: Record) -> bool:
         if self._has_header or self.entries:
-            return kind in _TYPES or isinstance(record.get("id"), str)
+            return kind in TYPES or isinstance(record.get("id"), str)
         if kind == "message":
             message = record.get("message")
-            return isinstance(message, dict) and isinstance(cast("Record", message).get("role"), str)
-        return kind in _TYPES and ("parentId" in record or isinstance(record.get("timestamp"), str))
+            return isinstance(message, dict) and string(cast("Record", message), "role") is not None
+        return kind in TYPES and ("parentId" in record or isinstance(record.get("timestamp"), str))
 
     def _give_up(self, number: int) -> None:
         """Stop early at what is no session, however long it is."""
@@ -292,85 +245,73 @@ class PiSession:
             raise InputError(message)
 
     def _take_header(self, number: int, record: Record) -> None:
-        id = record.get("id")
-        if self._has_header or self.entries or not isinstance(id, str):
+        own = record.get("id")
+        self._read_by_pi.append(None)
+        if self._has_header or self.entries or not isinstance(own, str):
             self._note(number, "a session header where none belongs, left out")
-            self._parsed.append(None)
             return
         self._has_header = True
-        self._parsed.append(None)
-        version = record.get("version", _LINEAR_VERSION)
-        if not isinstance(version, int) or isinstance(version, bool):
-            version = _LINEAR_VERSION if version is None else CURRENT_VERSION
+        version: _Json = record.get("version", _LINEAR_VERSION)
+        if not isinstance(version, (int, float)) or not abs(version) < _LINES_BEFORE_GIVING_UP:
+            version = CURRENT_VERSION
         if version > CURRENT_VERSION:
             self._note(number, f"version {version} of the session file, read as version {CURRENT_VERSION}")
         self.header = Header(
-            id,
-            max(_LINEAR_VERSION, min(version, CURRENT_VERSION)),
-            _string(record, "cwd"),
-            _string(record, "timestamp") or "",
-            _string(record, "parentSession") or None,
+            own,
+            max(_LINEAR_VERSION, min(int(version), CURRENT_VERSION)),
+            string(record, "cwd"),
+            string(record, "timestamp") or "",
+            string(record, "parentSession") or None,
         )
 
     def _add(self, number: int, kind: str, record: Record) -> None:
         """Add an entry whose id or parent has to be found or checked first."""
         linear = self.header.version < _TREE_VERSION
         own = record.get("id")
-        id = own if isinstance(own, str) and own and not linear else f"{number:08x}"
-        before = self.entries[-1].id if self.entries else None
+        name = own if isinstance(own, str) and own and not linear else f"{number:08x}"
         parent = record.get("parentId")
-        if linear:
-            parent = before
-        elif parent is None and "parentId" in record:
-            pass
-        elif not isinstance(parent, str):
-            parent = before
-            self._note(
-                number, "an entry that does not say which it follows, read as following the one before it"
-            )
-        else:
-            parent = parent or None
-        if id in self._by_id:
-            self._rename_earlier(id, number)
-        entry = Entry(number, id, parent, kind, record)
-        if parent is not None and parent not in self._by_id:
+        if linear or not (isinstance(parent, str) or (parent is None and "parentId" in record)):
+            parent = self.entries[-1].id if self.entries else None
+            if not linear:
+                self._parentless.append(number)
+        if name in self._by_id:
+            self._rename_earlier(name, number)
+        entry = Entry(number, name, parent or None, kind, record)
+        if entry.parent is not None and entry.parent not in self._by_id:
             self._unresolved.append(entry)
-        self._by_id[id] = entry
+        self._by_id[name] = entry
         self.entries.append(entry)
-        if self._crowded or linear:
-            self._by_line.clear()
         if linear:
-            self._parsed.append(entry)
+            self._read_by_pi.append(entry)
 
-    def _rename_earlier(self, id: str, number: int) -> None:
+    def _rename_earlier(self, name: str, number: int) -> None:
         """Of two entries with one id the later has it, as in pi; the earlier gets a name of its own."""
-        earlier = self._by_id[id]
-        renamed = msgspec.structs.replace(earlier, id=f"{id}@{earlier.line}")
-        index = next(i for i in range(len(self.entries) - 1, -1, -1) if self.entries[i] is earlier)
+        earlier = self._by_id[name]
+        renamed = msgspec.structs.replace(earlier, id=f"{name}@{earlier.line}")
+        index = bisect_left(self.entries, earlier.line, key=attrgetter("line"))
+        while self.entries[index] is not earlier:
+            index += 1
         self.entries[index] = renamed
         self._by_id[renamed.id] = renamed
-        self._same_id.setdefault(id, []).append(renamed)
-        self._irregular = True
+        self._same_id.setdefault(name, []).append(renamed)
         self._note(
-            number, f"the same id as the entry on line {earlier.line}, {id}, which is read as {renamed.id}"
+            number, f"the id {name} again, as on line {earlier.line}; the entry there is read as {renamed.id}"
         )
 
     def _check_parents(self) -> None:
-        """Say once what does not lead to the root, and remember to walk with care."""
+        """Say once what does not lead to the root, and walk the active branch, which may be a circle."""
         missing = [entry for entry in self._unresolved if entry.parent not in self._by_id]
         if missing:
-            first = missing[0]
-            more = f", and {len(missing) - 1} more like it" if len(missing) > 1 else ""
-            self._note(
-                first.line,
-                f"it follows {first.parent}, which is not in the file{more}; read in file order there",
-            )
-        if self._unresolved or self._irregular:
-            self._irregular = True
+            text = f"it follows entry {missing[0].parent}, which is not in the file{_more(missing)}"
+            self._note(missing[0].line, f"{text}; read in file order there", "missing")
+        if self._parentless:
+            text = f"it does not say which entry it follows{_more(self._parentless)}"
+            self._note(self._parentless[0], f"{text}; read in file order there", "parentless")
+        if self._unresolved or self._same_id:
             self.branch()
 
-    def _note(self, number: int, text: str) -> None:
-        self._notes[number, text] = None
+    def _note(self, number: int, text: str, subject: str | None = None) -> None:
+        self._notes[number, subject or text] = text
 
     @property
     def _name(self) -> str:
@@ -379,9 +320,9 @@ class PiSession:
     @property
     def warnings(self) -> list[str]:
         """What was found wrong in the file, each as `path:line: what, what was done`, in file order."""
-        return [f"{self._name}:{number}: {text}" for number, text in sorted(self._notes)]
+        return [f"{self._name}:{number}: {text}" for (number, _), text in sorted(self._notes.items())]
 
-    # ------------------------------------------------------------------ the tree
+    # ---- the tree
 
     @property
     def conversation(self) -> str:
@@ -417,11 +358,8 @@ class PiSession:
         Raises:
             InputError: there is no such entry.
         """
-        if leaf is not None and leaf not in self._by_id:
-            message = f"{self._name}: no entry {leaf}"
-            raise InputError(message)
-        current = self._by_id[leaf] if leaf is not None else self.entries[-1] if self.entries else None
-        if self._irregular:
+        current = self._leaf_entry(leaf)
+        if self._unresolved or self._same_id:
             return self._irregular_branch(current)
         by_id = self._by_id
         path: list[Entry] = []
@@ -430,6 +368,15 @@ class PiSession:
             current = by_id[current.parent] if current.parent is not None else None
         path.reverse()
         return path
+
+    def _leaf_entry(self, leaf: str | None) -> Entry | None:
+        if leaf is None:
+            return self.entries[-1] if self.entries else None
+        entry = self._by_id.get(leaf)
+        if entry is None:
+            message = f"{self._name}: no entry {leaf}"
+            raise InputError(message)
+        return entry
 
     def _irregular_branch(self, current: Entry | None) -> list[Entry]:
         index = {entry.id: position for position, entry in enumerate(self.entries)}
@@ -442,108 +389,48 @@ class PiSession:
                 break
             parent = self._by_id.get(current.parent)
             if parent is not None and parent.id in seen:
-                self._note(
-                    current.line, f"it follows {parent.id}, which follows it; read in file order there"
-                )
+                text = f"it follows entry {parent.id}, which follows it; read in file order there"
+                self._note(current.line, text, "circle")
                 parent = None
-            if parent is None:
-                position = index[current.id] - 1
-                while position >= 0 and self.entries[position].id in seen:
-                    position -= 1
-                parent = self.entries[position] if position >= 0 else None
-            current = parent
+            current = parent or self._unseen_before(index[current.id], seen)
         path.reverse()
         return path
 
-    # ------------------------------------------------------------------ what pi would send
+    def _unseen_before(self, position: int, seen: set[str]) -> Entry | None:
+        for earlier in range(position - 1, -1, -1):
+            if self.entries[earlier].id not in seen:
+                return self.entries[earlier]
+        return None
 
     def context(self, leaf: str | None = None) -> list[ContextMessage]:
         """The messages that pi would send of the branch to `leaf` (None: the active leaf), in order.
 
-        After a compaction: its summary and what it kept. Context edits are in place, branch summaries
-        and messages of extensions are messages, everything else is left out.
+        Raises:
+            InputError: there is no such entry.
         """
-        entries = self._contextual(self.branch(leaf))
-        edits = {
-            target: entry.raw.get("replacement")
-            for entry in entries
-            if entry.type == "context_edit" and isinstance(target := entry.raw.get("targetId"), str)
-        }
-        context: list[ContextMessage] = []
-        for position, entry in enumerate(entries):
-            if entry.type in _SILENT or (entry.type == "compaction" and position):
-                continue  # an older compaction within what the newest one kept
-            messages = self._messages(entry)
-            if edits and entry.id in edits:
-                messages = _edited(messages, edits[entry.id])
-            line = entry.line
-            if len(messages) == 1:
-                context.append(ContextMessage(entry.id, messages[0], line))
-            elif messages:
-                context.append(ContextMessage(f"{entry.id}:system", messages[0], line))
-                context.append(ContextMessage(entry.id, messages[1], line))
-        return context
-
-    def _contextual(self, path: list[Entry]) -> list[Entry]:
-        """The entries of a branch that bear on the context: the newest compaction, what it kept, what follows."""
-        last = next((i for i in range(len(path) - 1, -1, -1) if path[i].type == "compaction"), None)
-        if last is None:
-            return path
-        first = self._first_kept(path[last])
-        start = next((i for i in range(last) if path[i].id == first), last)
-        kept = [entry for entry in path[start:last] if _role(entry) != "system"]
-        return [path[last], *kept, *path[last + 1 :]]
+        return context_of(self.branch(leaf), self.header.version, self._first_kept)
 
     def _first_kept(self, compaction: Entry) -> str | None:
-        """The id of the first entry that a compaction kept. Old files count the lines that pi could read."""
+        """The id of the first entry that a compaction kept. Version 1 counts the lines that pi could read."""
         if self.header.version >= _TREE_VERSION:
-            return _string(compaction.raw, "firstKeptEntryId")
-        index = compaction.raw.get("firstKeptEntryIndex")
-        if not isinstance(index, (int, float)) or index != int(index) or not 0 <= index < len(self._parsed):
+            return string(compaction.raw, "firstKeptEntryId")
+        index: _Json = compaction.raw.get("firstKeptEntryIndex")
+        if isinstance(index, float) and index.is_integer():
+            index = int(index)
+        if not isinstance(index, int) or not 0 <= index < len(self._read_by_pi):
             return None
-        kept = self._parsed[int(index)]
-        return kept.id if kept is not None else None
+        kept = self._read_by_pi[index]
+        return None if kept is None else kept.id
 
-    def _messages(self, entry: Entry) -> list[Record]:
-        """The messages of one entry, without edits."""
-        raw = entry.raw
-        if entry.type == "message":
-            return self._own_message(raw.get("message"))
-        if entry.type == "custom_message":
-            content = raw.get("content")
-            fields: Record = {
-                "customType": raw.get("customType"),
-                "content": [] if content is None else content,
-            }
-            return [_made("custom", raw, fields, ("display", "details"))]
-        if entry.type == "branch_summary" and raw.get("summary"):
-            return [_made("branchSummary", raw, {}, ("summary", "fromId"))]
-        if entry.type == "compaction":
-            summary = _made("compactionSummary", raw, {}, ("summary", "tokensBefore"))
-            system = raw.get("systemMessage")
-            return [cast("Record", system), summary] if isinstance(system, dict) else [summary]
-        return []
-
-    def _own_message(self, message: _Json) -> list[Record]:
-        if not isinstance(message, dict):
-            return []
-        message = cast("Record", message)
-        role = message.get("role")
-        if role == "hookMessage" and self.header.version < CURRENT_VERSION:
-            return [{**message, "role": "custom"}]
-        if message.get("content") is None:
-            if role == "system":
-                return [{**message, "content": ""}]
-            if role in ("user", "assistant", "toolResult"):
-                return [{**message, "content": []}]
-        return [message]
-
-    # ------------------------------------------------------------------ the ledger
+    # ---- the ledger
 
     def ledger(self, leaf: str | None = None) -> list[ledger.Entry]:
         """The ledger's entries on the branch to `leaf` (None: the active leaf), oldest first.
 
         One that has the ledger's type and not its shape is passed over, with a warning.
+
+        Raises:
+            InputError: there is no such entry.
         """
         return self._ledger_of(self.branch(leaf))
 
@@ -570,7 +457,7 @@ class PiSession:
             self._decisions = (len(self.entries), decisions)
         return decisions
 
-    # ------------------------------------------------------------------ recall references
+    # ---- recall references
 
     def reference(self, message: str, call_id: str) -> str | None:  # noqa: ARG002
         """The recall reference of a result or shell output: `#<line>`, in a forked file the entry's id.
@@ -580,18 +467,14 @@ class PiSession:
         file, and where pi will renumber the lines once it rewrites an old file.
         """
         entry = self._by_id.get(message)
-        if entry is None or not _is_output(entry):
+        if entry is None or not entry.is_output:
             return None
-        if self.header.parent_session is not None or entry.line in self._crowded:
-            lasting = self.header.version >= _TREE_VERSION and entry.id not in self._same_id
-            return entry.id if lasting and markers.is_reference(entry.id) else None
-        if (
-            self._has_header
-            and self.header.version < CURRENT_VERSION
-            and entry.line >= (self._shift or entry.line + 1)
-        ):
-            return None
-        return f"#{entry.line}"
+        old = self.header.version < CURRENT_VERSION and self._has_header
+        if self.header.parent_session is None and entry.line not in self._crowded:
+            moves = old and self._shifts_at is not None and entry.line >= self._shifts_at
+            return None if moves else f"#{entry.line}"
+        lasting = not old and entry.id not in self._same_id and markers.is_reference(entry.id)
+        return entry.id if lasting else None
 
     def keep(self, reference: str, original: Original) -> None:
         """Nothing to do: the session file holds every output."""
@@ -600,199 +483,145 @@ class PiSession:
         """The output that `#<line>` or an entry id leads to, on whichever branch it is.
 
         In a forked file `#<line>` may have been issued by the file it was forked from: it is followed
-        there where that file had such an output before the fork, and else counts the lines of this one.
+        there where that file had an output on that line before the fork, and else counts the lines of
+        this one.
 
         Raises:
             RecallError: it leads to no output, or it cannot be known to which, with the reason.
         """
         reference = reference.strip()
         if not reference.startswith("#"):
-            return self._original(self._by_entry_id(reference))
+            return self.content_of(self._by_entry_id(reference))
         number = _LINE_REFERENCE.fullmatch(reference)
         if number is None:
             message = f"{reference}: not a recall reference; one looks like #412, or is an entry's id"
             raise RecallError(message)
         line = int(number[1])
         if self.header.parent_session is None:
-            return self._original(self._at_line(line))
-        return self._original_in_fork(line)
+            return self.content_of(self.output_on(line))
+        return _original_in_fork(self, line)
 
-    def _by_entry_id(self, id: str) -> Entry:
-        entry = self._by_id.get(id)
+    def _by_entry_id(self, name: str) -> Entry:
+        entry = self._by_id.get(name)
         if entry is None:
-            hint = f"; for line {id} write #{id}" if id.isdecimal() else ""
             fork = ", which is a fork" if self.header.parent_session is not None else ""
-            message = f"{id or 'an empty reference'}: no entry with this id in {self._name}{fork}{hint}"
+            hint = f"; for line {name} write #{name}" if name.isdecimal() else ""
+            message = f"{name or 'an empty reference'}: no entry with this id in {self._name}{fork}{hint}"
             raise RecallError(message)
-        others = [one for one in self._same_id.get(id, ()) if _is_output(one)]
-        if others and any(one.raw.get("message") != entry.raw.get("message") for one in others):
-            lines = ", ".join(f"#{one.line}" for one in (*others, entry))
-            message = f"{id}: several entries of {self._name} have this id; use the line instead: {lines}"
+        others = [one for one in self._same_id.get(name, ()) if one.is_output]
+        if any(one.message != entry.message for one in others):
+            ids = ", ".join(one.id for one in others)
+            message = f"{name}: several entries of {self._name} have this id; the earlier ones go by {ids}"
             raise RecallError(message)
-        return self._output(id, entry)
+        return self._output(name, entry)
 
-    def _at_line(self, line: int) -> Entry:
-        """The output on a line of this file."""
-        entries = self._on_line(line)
-        reference = f"#{line}"
+    def output_on(self, line: int) -> Entry:
+        """The output on a physical line of this very file.
+
+        Raises:
+            RecallError: there is none, or more than one.
+        """
+        entries = self.entries_on(line)
         if not entries:
-            message = f"{reference}: {self._what_is_on(line)}"
+            message = f"#{line}: {self._emptiness_of(line)}"
             raise RecallError(message)
-        outputs = [entry for entry in entries if _is_output(entry)]
+        outputs = [entry for entry in entries if entry.is_output]
         if len(outputs) > 1:
             ids = ", ".join(entry.id for entry in outputs)
-            message = f"{reference}: several outputs are on line {line} of {self._name}; use an id: {ids}"
+            message = f"#{line}: several outputs are on line {line} of {self._name}; use an entry's id: {ids}"
             raise RecallError(message)
-        return self._output(reference, outputs[0] if outputs else entries[0])
+        return self._output(f"#{line}", outputs[0] if outputs else entries[0])
 
-    def _on_line(self, line: int) -> list[Entry]:
-        if sum(map(len, self._by_line.values())) != len(self.entries):
-            self._by_line = {}
+    def entries_on(self, line: int) -> list[Entry]:
+        """The entries on a physical line of this very file: as a rule one."""
+        if self._by_line[0] != len(self.entries):
+            grouped: dict[int, list[Entry]] = {}
             for entry in self.entries:
-                self._by_line.setdefault(entry.line, []).append(entry)
-        return self._by_line.get(line, [])
+                grouped.setdefault(entry.line, []).append(entry)
+            self._by_line = (len(self.entries), grouped)
+        return self._by_line[1].get(line, [])
 
-    def _what_is_on(self, line: int) -> str:
+    def _emptiness_of(self, line: int) -> str:
         if not 0 < line <= self._lines:
-            return f"no such line, {self._name} has {self._lines}"
+            return f"there is no such line, {self._name} has {self._lines}"
+        if line == 1 and self._has_header:
+            return f"line 1 of {self._name} is the session header, not an output"
         return f"line {line} of {self._name} holds no entry"
 
     def _output(self, reference: str, entry: Entry) -> Entry:
-        if not _is_output(entry):
-            message = (
-                f"{reference}: line {entry.line} of {self._name} is {_description(entry)}, not an output"
-            )
+        if not entry.is_output:
+            message = f"{reference}: line {entry.line} of {self._name} is {entry.described}, not an output"
             raise RecallError(message)
         return entry
 
-    def _original(self, entry: Entry) -> Original:
-        message = cast("Record", entry.raw["message"])
-        if message.get("role") == "bashExecution":
-            output = message.get("output")
-            return Original(entry.id, "bash", (Text(output if isinstance(output, str) else ""),))
-        content = message.get("content")
-        call_id = message.get("toolCallId")
+    def content_of(self, output: Entry) -> Original:
+        """All that an output of this file holds, with its call's input where a decision purged it."""
+        message = output.message or {}
+        if output.role == "bashExecution":
+            return Original(output.id, "bash", (Text(string(message, "output") or ""),))
+        content: _Json = message.get("content")
+        call_id: _Json = message.get("toolCallId")
         purged = any(
             decision.kind == TOOL_INPUT and decision.correlation.tool_call_id == call_id
             for decision in self._all_decisions()
         )
         return Original(
-            entry.id,
-            _string(message, "toolName") or "",
+            output.id,
+            string(message, "toolName") or "",
             _pieces(content),
-            self._arguments(entry, call_id) if purged else None,
+            self._arguments(output, call_id) if purged else None,
             tuple(block for block in _blocks(content) if _kind(block) == "image"),
         )
 
-    def _arguments(self, result: Entry, call_id: _Json) -> Mapping[str, Any] | None:
-        """The arguments of the call that a result answers."""
-        for entry in reversed(self.branch(result.id)):
-            if _role(entry) != "assistant":
+    def _arguments(self, output: Entry, call_id: _Json) -> Mapping[str, Any] | None:
+        """The arguments of the call that an output answers."""
+        for entry in reversed(self.branch(output.id)):
+            if entry.role != "assistant":
                 continue
-            for block in _blocks(cast("Record", entry.raw["message"]).get("content")):
-                if _kind(block) == "toolCall" and cast("Record", block).get("id") == call_id:
-                    arguments = cast("Record", block).get("arguments")
+            for block in _blocks((entry.message or {}).get("content")):
+                if _kind(block) == "toolCall" and block.get("id") == call_id:
+                    arguments: _Json = block.get("arguments")
                     return (
                         cast("Record", arguments) if isinstance(arguments, dict) else {"arguments": arguments}
                     )
         return None
 
-    # ------------------------------------------------------------------ references in a fork
+    # ---- references in a fork
 
-    def _original_in_fork(self, line: int) -> Original:
-        known = self._decided_at(line)
-        if len(known) > 1:
-            message = f"#{line}: in {self._name}, a fork, this has stood for several outputs; use an id: {', '.join(known)}"
-            raise RecallError(message)
-        if known:
-            return self._original_by_id_in_chain(line, known[0])
-        inherited = self._inherited(line, _instant(self.header.timestamp), {self._resolved_path})
-        if inherited is None:
-            return self._original(self._at_line(line))
-        session, entry = inherited
-        here = self._by_id.get(entry.id)
-        return self._original(here) if here is not None and _is_output(here) else session._original(entry)
-
-    def _decided_at(self, line: int) -> list[str]:
-        """The ids of the outputs that decisions of this file say `#line` was issued for."""
+    def issued_for(self, line: int) -> list[str]:
+        """The ids of the outputs for which `#line` was issued, as far as this file's decisions say so."""
         reference = f"#{line}"
         found: dict[str, None] = {}
         for decision in self._all_decisions():
             issued = decision.reference or markers.reference_in(decision.placeholder or "")
             if issued != reference or decision.session_id is None:
                 continue
-            if decision.session_id != self.conversation and decision.entry_id is not None:
+            own = decision.session_id == self.conversation
+            if decision.entry_id is not None and (not own or decision.entry_id in self._by_id):
                 found[decision.entry_id] = None
-            elif decision.session_id == self.conversation:
-                found.update((entry.id, None) for entry in self._on_line(line) if _is_output(entry))
+            elif own:
+                found.update((entry.id, None) for entry in self.entries_on(line) if entry.is_output)
         return list(found)
 
-    def _original_by_id_in_chain(self, line: int, id: str) -> Original:
-        session, seen = self, {self._resolved_path}
-        while True:
-            entry = session.entry(id)
-            if entry is not None:
-                return session._original(session._output(f"#{line}", entry))
-            parent = session._parent(line, seen)
-            if parent is None:
-                message = (
-                    f"#{line}: stands for entry {id}, which is neither in {self._name} nor in its parent"
-                )
-                raise RecallError(message)
-            session = parent
+    def parent(self) -> PiSession | None:
+        """The session this one was forked from; None for one that is no fork.
 
-    def _inherited(
-        self, line: int, before: datetime | None, seen: set[Path | None]
-    ) -> tuple[PiSession, Entry] | None:
-        """The output that `#line` names in the files this one was forked from; None where in none of
-        them an output stood there before the fork."""
-        parent = self._parent(line, seen)
-        if parent is None:
-            return None
-        forked = _instant(parent.header.timestamp)
-        earliest = min((moment for moment in (before, forked) if moment is not None), default=None)
-        further = parent._inherited(line, earliest, seen)
-        if further is not None:
-            return further
-        outputs = [entry for entry in parent._on_line(line) if _is_output(entry)]
-        if not outputs:
-            return None
-        entry = parent._at_line(line)
-        if self._by_id.get(entry.id) is not None:
-            return parent, entry  # copied here, so it was there before
-        written = _instant(entry.timestamp)
-        if written is None or before is None:
-            message = (
-                f"#{line}: {self._name} is a fork, and nothing says whether line {line} of {parent._name} is older; "
-                "use the entry's id"
-            )
-            raise RecallError(message)
-        return (parent, entry) if written <= before else None
-
-    def _parent(self, line: int, seen: set[Path | None]) -> PiSession | None:
-        """The file this one was forked from; None where there is none, or where it was seen before."""
+        Raises:
+            InputError: its file is not there, cannot be read, or holds another session by now.
+        """
         name = self.header.parent_session
         if name is None:
             return None
-        path = Path(name) if self.path is None else self.path.parent / name
-        resolved = _resolve(path)
-        if resolved in seen:
-            return None
-        seen.add(resolved)
-        try:
-            return PiSession.open(path)
-        except InputError as error:
-            message = (
-                f"#{line}: {self._name} is a fork, so this may count the lines of the file it was forked from, "
-                f"which cannot be read ({error}); use the entry's id"
-            )
-            raise RecallError(message) from error
+        parent = PiSession.open(Path(name) if self.path is None else self.path.parent / name)
+        first, forked = next(iter(self.entries), None), instant(self.header.timestamp)
+        written = None if first is None else instant(first.timestamp)
+        copied = forked is not None and written is not None and written <= forked
+        if first is not None and copied and parent.entry(first.id) is None:
+            message = f"{name}: does not hold the session that {self._name} was forked from"
+            raise InputError(message)
+        return parent
 
-    @property
-    def _resolved_path(self) -> Path | None:
-        return None if self.path is None else _resolve(self.path)
-
-    # ------------------------------------------------------------------ writing
+    # ---- writing
 
     def append(
         self, entries: Iterable[ledger.Entry], *, leaf: str | None = None, move_leaf: bool = False
@@ -800,10 +629,11 @@ class PiSession:
         """Add ledger entries to the file, durably, and make sure that they are in it.
 
         They follow the last entry of the file as it is now, whoever wrote it. With `leaf`, they belong
-        to that entry's branch: where it is not where the file's active leaf stands, adding to it would
-        make it pi's active branch, which only happens with `move_leaf`.
+        to that entry's branch: where that is not where the file's active leaf stands, adding to it
+        would make it pi's active branch, which only happens with `move_leaf`.
 
         Raises:
+            InputError: the file is not there, or there is no such entry.
             RefusedError: `leaf` is on another branch, or further back on this one.
             PrunewiseError: the file cannot be written; nothing that was in it is changed.
         """
@@ -813,32 +643,39 @@ class PiSession:
         path = self.path
         if path is None:
             raise PrunewiseError("this session was read from bytes, there is no file to add to")
+        self.refresh()
         try:
-            with os.fdopen(os.open(path, _APPEND), "r+b", buffering=0) as file, _locked(file, path):
+            with os.fdopen(os.open(path, _APPEND), "r+b") as file, _locked(file, path):
+                self._catch_up_fully(file)
                 parent = self._place(leaf, move_leaf=move_leaf)
-                _write(file, self._lines_of(adding, parent))
+                lines, last = self._lines_of(adding, parent)
+                _write(file.fileno(), lines)
         except OSError as error:
             message = f"{path}: cannot be written, {_reason(error)}; the entries are not all in it"
             raise PrunewiseError(message) from error
         self.refresh()
-        if self.ledger()[-len(adding) :] != adding:
-            message = f"{path}: the entries that were added cannot be found in it again"
+        added = next((entry for entry in reversed(self.entries) if entry.raw.get("id") == last), None)
+        if added is None or self.ledger(added.id)[-len(adding) :] != adding:
+            message = f"{path}: the entries that were added are not found in it again"
             raise PrunewiseError(message)
+
+    def _catch_up_fully(self, file: BinaryIO) -> None:
+        """Read until nothing new is there: pi itself knows of no lock."""
+        self._catch_up(file)
+        while os.fstat(file.fileno()).st_size != self._end:
+            self._catch_up(file)
 
     def _place(self, leaf: str | None, *, move_leaf: bool) -> str | None:
         """The id of the entry to follow, in the file as it is now."""
-        self.refresh()
         if leaf is None or leaf == self.leaf:
             return self.leaf
-        if leaf not in self._by_id:
-            message = f"{self._name}: no entry {leaf}"
-            raise InputError(message)
+        self._leaf_entry(leaf)
         if move_leaf:
             return leaf
         for entry in reversed(self.branch()):
             if entry.id == leaf:
-                return self.leaf  # what follows it is silent: the same place in the conversation
-            if entry.type not in _SILENT:
+                return self.leaf  # nothing behind it bears on the context: the same place
+            if entry.bears_on_context:
                 break
         message = (
             f"{self._name}: entry {leaf} is not where the session stands now ({self.leaf}); "
@@ -846,37 +683,29 @@ class PiSession:
         )
         raise RefusedError(message)
 
-    def _lines_of(self, entries: Sequence[ledger.Entry], parent: str | None) -> bytes:
-        lines: list[bytes] = []
-        if self._last_line_open:
-            lines.append(b"\n")  # closes a torn or unfinished last line
+    def _lines_of(self, entries: Sequence[ledger.Entry], parent: str | None) -> tuple[bytes, str | None]:
+        """The lines to write, one entry after another behind `parent`, and the id of the last."""
+        lines = [b"\n"] if self._last_line_open else []  # closes a torn or unfinished last line
         taken: set[str] = set()
         for entry in entries:
-            id = secrets.token_hex(4)
-            while id in self._by_id or id in taken:
-                id = secrets.token_hex(4)
-            taken.add(id)
+            name = secrets.token_hex(4)
+            while name in self._by_id or name in taken:
+                name = secrets.token_hex(4)
+            taken.add(name)
             custom_type, data = ledger.to_data(entry)
-            stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            record = {
-                "type": "custom",
-                "customType": custom_type,
-                "data": data,
-                "id": id,
-                "parentId": parent,
-                "timestamp": stamp,
-            }
-            lines.append(_encoded(record) + b"\n")
-            parent = id
-        return b"".join(lines)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            record = {"type": "custom", "customType": custom_type, "data": data}
+            lines.append(_encoded({**record, "id": name, "parentId": parent, "timestamp": now}) + b"\n")
+            parent = name
+        return b"".join(lines), parent
 
     def open_elsewhere(self) -> list[int]:
-        """The ids of other processes that have the file open. A pi that is idle holds it closed."""
+        """The ids of the other processes that have the file open. An idle pi keeps it closed."""
         import psutil
 
         if self.path is None:
             return []
-        path = str(_resolve(self.path))
+        path = str(_resolved(self.path))
         found: list[int] = []
         for process in psutil.process_iter():
             if process.pid == os.getpid():
@@ -887,76 +716,95 @@ class PiSession:
         return found
 
 
-# ---------------------------------------------------------------------- entries and messages
+# ---- a reference that the parent of a fork may have issued
 
 
-def _string(record: Record, key: str) -> str | None:
-    value = record.get(key)
-    return value if isinstance(value, str) else None
+def _original_in_fork(session: PiSession, line: int) -> Original:
+    known = session.issued_for(line)
+    if len(known) > 1:
+        ids = ", ".join(known)
+        message = (
+            f"#{line}: has stood for several outputs in {session.path}, which is a fork; use an id: {ids}"
+        )
+        raise RecallError(message)
+    seen = {_resolved(session.path)}
+    if known:
+        return _original_in_chain(session, line, known[0], seen)
+    inherited = _inherited(session, line, instant(session.header.timestamp), seen)
+    if inherited is None:
+        return session.content_of(session.output_on(line))
+    owner, output = inherited
+    here = session.entry(output.id)
+    return session.content_of(here) if here is not None and here.is_output else owner.content_of(output)
+
+
+def _original_in_chain(session: PiSession, line: int, name: str, seen: set[Path | None]) -> Original:
+    """The output with an id, from the file or the nearest of those it was forked from."""
+    holder: PiSession | None = session
+    while holder is not None:
+        entry = holder.entry(name)
+        if entry is not None and entry.is_output:
+            return holder.content_of(entry)
+        holder = _parent(holder, line, seen)
+    message = f"#{line}: stands for entry {name}, no output of {session.path} or what it was forked from"
+    raise RecallError(message)
+
+
+def _inherited(
+    session: PiSession, line: int, before: datetime | None, seen: set[Path | None]
+) -> tuple[PiSession, Entry] | None:
+    """The output that `#line` names in the files a session was forked from, oldest first.
+
+    None where in none of them an output stood on that line before the fork.
+    """
+    parent = _parent(session, line, seen)
+    if parent is None:
+        return None
+    forked = instant(parent.header.timestamp)
+    earlier = None if before is None or forked is None else min(before, forked)
+    further = _inherited(parent, line, earlier, seen)
+    if further is not None:
+        return further
+    if not any(entry.is_output for entry in parent.entries_on(line)):
+        return None
+    output = parent.output_on(line)
+    if session.entry(output.id) is not None:
+        return parent, output  # copied into the fork, so it was there before
+    written = instant(output.timestamp)
+    if written is None or before is None:
+        message = (
+            f"#{line}: {session.path} is a fork, and nothing says whether it is older than "
+            f"line {line} of {parent.path}; use the entry's id"
+        )
+        raise RecallError(message)
+    return (parent, output) if written <= before else None
+
+
+def _parent(session: PiSession, line: int, seen: set[Path | None]) -> PiSession | None:
+    """The session that another was forked from; None where there is none, or it was looked at before."""
+    try:
+        parent = session.parent()
+    except InputError as error:
+        message = (
+            f"#{line}: {session.path} is a fork, so this may count the lines of the file it was forked "
+            f"from, and that file cannot be used ({error}); use the entry's id"
+        )
+        raise RecallError(message) from error
+    if parent is None or _resolved(parent.path) in seen:
+        return None
+    seen.add(_resolved(parent.path))
+    return parent
+
+
+# ---- the parts of entries
+
+
+def _more(found: Sequence[object]) -> str:
+    return f" ({len(found) - 1} more like it)" if len(found) > 1 else ""
 
 
 def _looks_like_an_entry(record: Record) -> bool:
     return isinstance(record.get("type"), str) and ("id" in record or "timestamp" in record)
-
-
-def _role(entry: Entry) -> str | None:
-    message = entry.raw.get("message") if entry.type == "message" else None
-    return _string(cast("Record", message), "role") if isinstance(message, dict) else None
-
-
-def _is_output(entry: Entry) -> bool:
-    return _role(entry) in _OUTPUT_ROLES
-
-
-def _description(entry: Entry) -> str:
-    role = _role(entry)
-    if role is None:
-        return f"an entry of type {entry.type}"
-    return f"a message of role {role}"
-
-
-def _milliseconds(stamp: _Json) -> int | None:
-    """The milliseconds since the epoch of an entry's timestamp, as pi puts them into messages."""
-    if isinstance(stamp, (int, float)):
-        return int(stamp)
-    moment = _instant(stamp) if isinstance(stamp, str) else None
-    return None if moment is None else (moment - _EPOCH) // timedelta(milliseconds=1)
-
-
-def _instant(stamp: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(stamp)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def _made(role: str, raw: Record, fields: Record, copied: tuple[str, ...]) -> Record:
-    """A message that pi makes of an entry that holds none; a field that the entry lacks is left out."""
-    message: Record = {"role": role, **{key: value for key, value in fields.items() if value is not None}}
-    for key in copied:
-        if key in raw:
-            message[key] = raw[key]
-    message["timestamp"] = _milliseconds(raw.get("timestamp"))
-    return message
-
-
-def _edited(messages: list[Record], replacement: _Json) -> list[Record]:
-    """The messages of an entry with its newest context edit in place."""
-    if replacement is None:
-        return []
-    if not isinstance(replacement, dict) or "content" not in replacement:
-        return messages
-    content: _Json = cast("Record", replacement)["content"]
-    edited: list[Record] = []
-    for message in messages:
-        role = message.get("role")
-        if role not in _EDITABLE:
-            edited.append(message)
-            continue
-        as_block = role in ("assistant", "toolResult") and isinstance(content, str)
-        edited.append({**message, "content": [{"type": "text", "text": content}] if as_block else content})
-    return edited
 
 
 def _blocks(content: _Json) -> list[_Json]:
@@ -979,16 +827,17 @@ def _pieces(content: _Json) -> tuple[Text | Image, ...]:
 def _piece(block: _Json) -> Text | Image:
     kind = _kind(block)
     if kind == "image":
-        data = _string(block, "data")
-        return Image(_string(block, "mimeType") or "", len(data or ""))
-    text = _string(block, "text") if kind == "text" else None
+        return Image(string(block, "mimeType") or "", len(string(block, "data") or ""))
+    text = string(block, "text") if kind == "text" else None
     return Text(canonical(block) if text is None else text)
 
 
-# ---------------------------------------------------------------------- the file
+# ---- the file
 
 
-def _resolve(path: Path) -> Path:
+def _resolved(path: Path | None) -> Path | None:
+    if path is None:
+        return None
     try:
         return path.resolve()
     except (OSError, RuntimeError):
@@ -1005,28 +854,28 @@ def _reading(path: Path | None) -> Generator[BinaryIO, None, None]:
             what = "a folder" if path.is_dir() else "not a regular file"
             message = f"{path}: not a pi session, it is {what}"
             raise InputError(message)
-        file = path.open("rb", buffering=1 << 20)
+        with path.open("rb", buffering=1 << 20) as file:
+            yield file
     except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
         message = f"{path}: cannot be read, {_reason(error)}"
         raise InputError(message) from error
-    with file:
-        try:
-            yield file
-        except OSError as error:
-            message = f"{path}: cannot be read, {_reason(error)}"
-            raise InputError(message) from error
+
+
+def _last_bytes(file: BinaryIO, end: int) -> bytes:
+    """The bytes before `end`, by which to know a file again; leaves the file standing there."""
+    start = max(end - _PROBE, 0)
+    file.seek(start)
+    return file.read(end - start)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None:
-        if error.errno == errno.ENOENT:
-            return "there is no such file"
-        return os.strerror(error.errno).lower()
+        return "there is no such file" if error.errno == errno.ENOENT else os.strerror(error.errno).lower()
     return str(error)
 
 
 @contextlib.contextmanager
-def _locked(file: io.FileIO, path: Path) -> Generator[None, None, None]:
+def _locked(file: BinaryIO, path: Path) -> Generator[None, None, None]:
     """Hold the file's advisory lock, so that of several writers of ours one writes at a time."""
     import portalocker
 
@@ -1034,28 +883,35 @@ def _locked(file: io.FileIO, path: Path) -> Generator[None, None, None]:
     while True:
         try:
             portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
-            break
         except portalocker.LockException as error:
             if time.monotonic() > give_up:
-                message = f"{path}: another process has held its lock for {_LOCK_SECONDS:.0f} s"
+                message = f"{path}: another process has kept it locked for {_LOCK_SECONDS:.0f} seconds"
                 raise PrunewiseError(message) from error
             time.sleep(0.01)
+        else:
+            break
     try:
         yield
     finally:
         portalocker.unlock(file)
 
 
-def _write(file: io.FileIO, data: bytes) -> None:
-    """Write all of it, in one call where the system lets it, and wait until it is on the disk."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-    os.fsync(file.fileno())
+def _write(descriptor: int, data: bytes) -> None:
+    """Write all of it, as a rule in one call, and wait until it is on the disk."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        if 0 < len(rest) < len(data):
+            with contextlib.suppress(OSError):  # keep the next line, whoever writes it, from a torn one
+                os.write(descriptor, b"\n")
+        raise
+    os.fsync(descriptor)
 
 
 def _encoded(record: Record) -> bytes:
     try:
         return msgspec.json.encode(record)
-    except UnicodeEncodeError:  # a lone surrogate, which JSON can hold as an escape only
+    except UnicodeEncodeError:  # a lone surrogate, which a file can hold as an escape only
         return json.dumps(record, separators=(",", ":")).encode()
