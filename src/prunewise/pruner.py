@@ -11,8 +11,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -24,14 +23,16 @@ from prunewise.gates import Gate, Verdict, documented
 from prunewise.ledger import Decision, Entry, Restore, Savings
 from prunewise.masking import Output, cancels_compaction, engages
 from prunewise.plan import Masked, Plan
-from prunewise.settings import Settings
+from prunewise.settings import DEFAULTS, Settings
 from prunewise.stores import Original, Store
 from prunewise.stores.memory import Memory
-from prunewise.stores.settings_files import resolve
 from prunewise.tokens import DOCUMENTED, Estimator
 from prunewise.transcript import TOOL_INPUT, TOOL_RESULT, Edit, Exchange, Text, ToolKind
 
-SettingsLike = Settings | Mapping[str, Any] | str | Path | None
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SettingsLike: TypeAlias = "Settings | Mapping[str, Any] | str | Path | None"
 
 
 class PrunewiseWarning(UserWarning):
@@ -57,7 +58,7 @@ class Policy:
             SettingsError: a path that is not there or does not parse. Single broken values become
                 defaults, and `problems` says so.
         """
-        found, problems = resolve(settings)
+        found, problems = _resolve(settings)
         self.rules = Rules(found, gate, estimator, prices)
         self.problems: tuple[str, ...] = tuple(problems)
 
@@ -496,6 +497,14 @@ class Pruner:
             self._ledger.removed_by_strategy,
             self.cache_breaks,
         )
+
+
+def _resolve(settings: SettingsLike) -> tuple[Settings, list[str]]:
+    if settings is None:
+        return DEFAULTS, []
+    from prunewise.stores.settings_files import resolve  # costs more to import than all of the engine
+
+    return resolve(settings)
 
 
 def original_of(exchange: Exchange, message: str, kind: ToolKind) -> Original:

@@ -7,7 +7,6 @@ Where settings are kept and how they are written is the business of `prunewise.s
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 import operator
@@ -465,6 +464,8 @@ def _meant(name: str, tree: _Tree, prefix: str) -> str | None:
     """The sibling whose name is nearly this, else the one setting of this name in another section."""
     bare = _bare(name)
     siblings = {_bare(sibling): sibling for sibling in tree}
+    import difflib  # only where a key is not known
+
     close = difflib.get_close_matches(bare[:100], siblings, n=1, cutoff=0.75)
     if close:
         return f"{prefix}{siblings[close[0]]}"
