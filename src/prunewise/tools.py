@@ -89,7 +89,7 @@ QWEN = Vocabulary(
     shell=frozenset({"run_shell_command"}),
     paths=("file_path", "absolute_path"),
     first_index=0,
-    unchanged_stubs=("[File unchanged since last read",),
+    unchanged_stubs=("[File ",),  # `[File PATH unchanged since last read ...`
     narrowed_by=frozenset({"pages"}),
 )
 
@@ -100,7 +100,8 @@ GENERIC = Vocabulary(
     files={
         **dict.fromkeys(("read", "read_file", "read_text_file", "view", "view_file"), "read"),
         **dict.fromkeys(("write", "write_file", "create_file"), "write"),
-        **dict.fromkeys(("edit", "edit_file", "multiedit", "replace", "search_replace", "str_replace"), "edit"),
+        **dict.fromkeys(("edit", "edit_file", "multiedit"), "edit"),
+        **dict.fromkeys(("replace", "search_replace", "str_replace"), "edit"),
     },
     shell=frozenset(
         {
@@ -109,7 +110,11 @@ GENERIC = Vocabulary(
         }
     ),
     paths=("path", "file_path", "filePath", "absolute_path"),
-    unchanged_stubs=QWEN.unchanged_stubs,
+    unchanged_stubs=(
+        "File unchanged since last read",
+        "Wasted call — file unchanged since your last Read",
+        *QWEN.unchanged_stubs,
+    ),
     narrowed_by=_RANGES,
 )
 """For request bodies of an agent that is not known: what common agents call their tools, as far as
@@ -123,6 +128,37 @@ GENERIC_GEMINI = msgspec.structs.replace(
     narrowed_by=(_RANGES | {"offset", "limit"}) - {"start_line", "end_line"},
 )
 """The same for Gemini's API, where lines are named as Gemini CLI names them."""
+
+CLAUDE_CODE = Vocabulary(
+    files={
+        **dict.fromkeys(("read", "notebookread"), "read"),
+        "write": "write",
+        **dict.fromkeys(("edit", "multiedit", "notebookedit"), "edit"),
+    },
+    shell=frozenset({"bash", "powershell"}),
+    paths=("file_path", "notebook_path", "path"),
+    unchanged_stubs=("Wasted call — file unchanged since your last Read", "File unchanged since last read"),
+    narrowed_by=frozenset({"pages"}),
+)
+
+CODEX = Vocabulary(
+    files={"read_file": "read"},
+    shell=frozenset({"exec_command", "shell", "shell_command", "local_shell", "container.exec"}),
+    paths=("file_path",),
+    command="cmd",
+    narrowed_by=frozenset({"indentation"}),
+)
+"""Files are read by shell commands, and changed by `apply_patch`, whose one argument is a patch of
+any number of files: neither is a file operation."""
+
+COPILOT = Vocabulary(
+    files={"view": "read", "create": "write", "edit": "edit", "str_replace": "edit"},
+    shell=frozenset({"bash", "powershell"}),
+    paths=("path",),
+    first_line="",
+    line_count="",
+    narrowed_by=frozenset({"view_range"}),
+)
 
 
 def file_operation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, Protocol
 
 from prunewise.errors import InputError
@@ -43,14 +44,25 @@ class Format(Protocol):
         ...
 
 
+_FORMATS = {
+    "pi": ("prunewise.formats.pi", "PI"),
+    "anthropic": ("prunewise.formats.anthropic", "ANTHROPIC"),
+    "openai-chat": ("prunewise.formats.openai_chat", "OPENAI_CHAT"),
+    "openai-responses": ("prunewise.formats.openai_responses", "OPENAI_RESPONSES"),
+    "gemini": ("prunewise.formats.gemini", "GEMINI"),
+}
+"""Where each format is: its module, and the name of its one instance there."""
+
+
 def named(name: str) -> Format:
     """The format of a name.
 
     Raises:
         InputError: there is none.
     """
-    if name == "pi":
-        from prunewise.formats.pi import PI
-
-        return PI
-    raise InputError(f"format {name!r} is not known; known formats: pi")
+    place = _FORMATS.get(name)
+    if place is None:
+        msg = f"format {name!r} is not known; known formats: {', '.join(_FORMATS)}"
+        raise InputError(msg)
+    module, instance = place
+    return getattr(import_module(module), instance)

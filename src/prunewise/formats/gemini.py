@@ -1,0 +1,230 @@
+"""Google's Gemini API: the `contents` of a request body.
+
+Knows contents and their parts, in the spelling of JSON (`functionCall`) and in that of the Python
+library (`function_call`). Thoughts and thought signatures go out as they came, wherever they sit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from prunewise import tools
+from prunewise.canonical import canonical
+from prunewise.formats import Native
+from prunewise.formats.reading import (
+    Json,
+    Linked,
+    call,
+    fields,
+    items,
+    listed,
+    objects,
+    opaque,
+    purged,
+    relisted,
+    string,
+    unlinked,
+)
+from prunewise.transcript import (
+    TOOL_INPUT,
+    TOOL_RESULT,
+    Edit,
+    Image,
+    Message,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolResult,
+)
+
+NAME = "gemini"
+
+_KEY = "contents"
+_ROLES: Mapping[str, Role] = {
+    "user": "user",
+    "model": "assistant",
+    "function": "user",
+    "system": "system",
+    "": "user",  # the API takes a content without a role for the user's
+}
+_CALL = ("functionCall", "function_call")
+_ANSWER = ("functionResponse", "function_response")
+_DATA = ("inlineData", "inline_data")
+_OUTPUTS = ("output", "error", "result", "content")
+"""Under which keys a response's text is found, where it is one string."""
+
+
+class GeminiFormat:
+    """The Gemini API, content by content; use the one instance, `GEMINI`."""
+
+    __slots__ = ()
+
+    name: str = NAME
+    vocabulary: tools.Vocabulary = tools.GENERIC_GEMINI
+
+    def messages(self, request: Json) -> Sequence[Native]:
+        """The contents of a request body, or of a bare list of them.
+
+        Contents with calls or responses that carry no id come wrapped, see `reading.Linked`: they are
+        matched by name and order.
+
+        Raises:
+            InputError: there is no list of contents.
+        """
+        return linked(listed(request, _KEY))
+
+    def replace(self, request: Json, messages: Sequence[Native]) -> Json:
+        """The request with these contents in place of its own."""
+        return relisted(request, _KEY, messages)
+
+    def read(self, native: Native, id: str) -> Message:
+        """Read one content. Never raises. The parts are its own, one to one, in order."""
+        if not isinstance(native, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return Message("other", id, (opaque(native),))
+        native, ids = unlinked(native)
+        found = _ROLES.get(string(native.get("role")))
+        listing = items(native.get("parts"))
+        if found is None or listing is None:
+            return Message("other" if found is None else found, id, (opaque(native),))
+        parts = tuple([_part(part, ids.get(index, "")) for index, part in enumerate(listing)])
+        if found == "user" and _only_answers(parts):
+            found = "tool"
+        return Message(found, id, parts)
+
+    def apply(self, native: Native, edits: Sequence[Edit]) -> Native:
+        """A copy of the content with the edits in place; all other parts are the same objects."""
+        native, _ = unlinked(native)
+        parts = list(items(native.get("parts")) or ())
+        changed = False
+        for edit in edits:
+            part = fields(parts[edit.part]) if 0 <= edit.part < len(parts) else None
+            edited = None if part is None else _edited(part, edit)
+            if edited is not None:
+                parts[edit.part] = edited
+                changed = True
+        return {**native, "parts": parts} if changed else native
+
+
+GEMINI = GeminiFormat()
+
+
+def linked(contents: Sequence[Native]) -> Sequence[Native]:
+    """The same contents, those wrapped that hold calls or responses without an id.
+
+    A response without an id answers the first open call of its name that has none. Both get an id
+    made from what they hold, so that it stays theirs when earlier contents are compacted away.
+    """
+    waiting: dict[str, list[tuple[int, int, Json]]] = {}
+    made: dict[int, dict[int, str]] = {}
+    seen: dict[str, int] = {}
+    for position, content in enumerate(contents):
+        for index, part in enumerate(_parts(content)):
+            for called in _inner(part, _CALL):
+                if not string(called.get("id")):
+                    opened = waiting.setdefault(string(called.get("name")), [])
+                    opened.append((position, index, called.get("args")))
+            for answer in _inner(part, _ANSWER):
+                opened = waiting.get(string(answer.get("name")))
+                if string(answer.get("id")) or not opened:
+                    continue
+                call_position, call_index, arguments = opened.pop(0)
+                digest = _digest(answer.get("name"), arguments, answer.get("response"))
+                seen[digest] = seen.get(digest, 0) + 1
+                name = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+                made.setdefault(call_position, {})[call_index] = name
+                made.setdefault(position, {})[index] = name
+    if not made:
+        return contents
+    return [
+        Linked(content, made[position]) if position in made else content
+        for position, content in enumerate(contents)
+    ]
+
+
+def _digest(name: Json, arguments: Json, response: Json) -> str:
+    held = canonical([name, arguments, response]).encode("utf-8", "surrogatepass")
+    return f"{string(name) or 'call'}-{hashlib.sha256(held).hexdigest()[:16]}"
+
+
+def _parts(content: Json) -> list[Json]:
+    """The parts of a content; none where it has none."""
+    return items((fields(content) or {}).get("parts")) or []
+
+
+def _inner(part: Json, keys: tuple[str, str]) -> list[dict[str, Json]]:
+    """The object under either spelling; none where there is none."""
+    found = fields(part) or {}
+    return [inner for inner in (fields(found.get(key)) for key in keys) if inner is not None][:1]
+
+
+def _only_answers(parts: tuple[Part, ...]) -> bool:
+    """Whether a content is all tool output: responses, and images that came with them."""
+    kinds = {type(part) for part in parts}
+    return ToolResult in kinds and kinds <= {ToolResult, Image}
+
+
+def _part(part: Json, linked_id: str) -> Part:
+    for called in _inner(part, _CALL):
+        call_id = string(called.get("id")) or linked_id
+        if call_id:
+            return call(call_id, called.get("name"), called.get("args"))
+    for answer in _inner(part, _ANSWER):
+        return _answer(answer, string(answer.get("id")) or linked_id)
+    for data in _inner(part, _DATA):
+        return _image(data)
+    found = fields(part) or {}
+    text = found.get("text")
+    if type(text) is not str:
+        return opaque(part)
+    if found.get("thought") is not True:
+        return Text(text)
+    signature = found.get("thoughtSignature")
+    return Thinking(text, signature if type(signature) is str else None)
+
+
+def _answer(answer: dict[str, Json], call_id: str) -> ToolResult:
+    response: Json = answer.get("response")
+    found = fields(response) or {}
+    failed = bool(found.get("error"))
+    key = _text_key(found)
+    text = found[key] if key else response
+    if type(text) is not str:
+        text = None if response is None or response == {} else canonical(response)
+    images = [_image(data) for part in objects(answer.get("parts")) for data in _inner(part, _DATA)]
+    texts = [] if text is None else [Text(text)]
+    return ToolResult(call_id, string(answer.get("name")), (*texts, *images), failed)
+
+
+def _text_key(response: dict[str, Json]) -> str:
+    """The key of the one string that a response is, or empty where it is more or other than that."""
+    key = next(iter(response)) if len(response) == 1 else ""
+    return key if key in _OUTPUTS and type(response[key]) is str else ""
+
+
+def _image(data: dict[str, Json]) -> Image:
+    media_type = string(data.get("mimeType")) or string(data.get("mime_type"))
+    return Image(media_type, len(string(data.get("data"))))
+
+
+def _edited(part: dict[str, Json], edit: Edit) -> dict[str, Json] | None:
+    """The part with the edit in place; None where the edit is not of this part."""
+    keys = _CALL if edit.kind == TOOL_INPUT else _ANSWER if edit.kind == TOOL_RESULT else ()
+    for key in keys:
+        inner = fields(part.get(key))
+        if inner is not None:
+            if edit.kind == TOOL_INPUT:
+                return {**part, key: {**inner, "args": purged(edit.text)}}
+            return {**part, key: _replaced(inner, edit)}
+    return None
+
+
+def _replaced(answer: dict[str, Json], edit: Edit) -> dict[str, Json]:
+    """The response as an object with the edit's text under the key that said what it is."""
+    response = fields(answer.get("response")) or {}
+    key = _text_key(response) or ("error" if response.get("error") else "output")
+    changed = {**answer, "response": {key: edit.text}}
+    if not edit.keep_images:
+        changed.pop("parts", None)
+    return changed

@@ -1,0 +1,178 @@
+"""What the API formats read and replace alike: JSON that nobody has checked, texts, images, calls.
+
+Knows no API: each format says which of its fields holds what. Nothing here raises, whatever the
+JSON holds; what is not understood becomes an opaque part, and goes out as it came.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from prunewise.canonical import canonical
+from prunewise.errors import InputError
+from prunewise.formats import Native
+from prunewise.markers import INPUT_KEY
+from prunewise.transcript import Image, Opaque, Part, Text, ToolCall
+
+Json = Any
+"""Decoded JSON that nobody has checked."""
+
+
+def string(value: Json) -> str:
+    """The value where it is a string, else empty."""
+    return value if type(value) is str else ""
+
+
+def count(value: Json) -> int:
+    """A count of something: the whole number where it is a positive one, else 0."""
+    if type(value) is int:
+        return max(value, 0)
+    return int(value) if type(value) is float and math.isfinite(value) and value > 0 else 0
+
+
+def fields(value: Json) -> dict[str, Json] | None:
+    """The value where it is a JSON object, else None."""
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else None
+
+
+def items(value: Json) -> list[Json] | None:
+    """The value where it is a JSON list, else None."""
+    return cast("list[Json]", value) if isinstance(value, list) else None
+
+
+def opaque(value: object) -> Opaque:
+    """A part that is not understood."""
+    return Opaque(len(canonical(value)))
+
+
+def objects(value: Json) -> Iterator[dict[str, Json]]:
+    """The objects of a list; nothing of anything else."""
+    for one in items(value) or ():
+        found = fields(one)
+        if found is not None:
+            yield found
+
+
+def contents(content: Json, block: Callable[[Json], Part]) -> tuple[Part, ...]:
+    """The parts of a message's content: a string is one text part, a list its blocks one to one."""
+    if type(content) is str:
+        return (Text(content),)
+    if isinstance(content, list):
+        return tuple([block(one) for one in cast("list[Json]", content)])
+    return () if content is None else (opaque(content),)
+
+
+def pieces(content: Json, piece: Callable[[Json], Text | Image]) -> tuple[Text | Image, ...]:
+    """What a tool gave back, as texts and images; what is neither stands as its JSON, so that it is seen."""
+    if type(content) is str:
+        return (Text(content),)
+    if isinstance(content, list):
+        return tuple([piece(one) for one in cast("list[Json]", content)])
+    return () if content is None else (Text(canonical(content)),)
+
+
+def call(call_id: str, name: Json, arguments: Json) -> ToolCall:
+    """A call with its arguments as a JSON object; any other value is kept in `text` alone."""
+    return ToolCall(
+        call_id,
+        string(name),
+        fields(arguments) or {},
+        canonical(arguments),
+    )
+
+
+def call_from_text(call_id: str, name: Json, text: Json) -> ToolCall:
+    """A call with its arguments as the JSON text of an object; broken text is kept as it is."""
+    arguments = decoded(text)
+    return call(call_id, name, text if arguments is None else arguments)
+
+
+def decoded(text: Json) -> dict[str, Json] | None:
+    """The object that a JSON text holds, or None where it holds none."""
+    if type(text) is not str:
+        return fields(text)
+    try:
+        value: Json = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return fields(value)
+
+
+def purged(text: str) -> dict[str, str]:
+    """The object that stands in for a purged input."""
+    return {INPUT_KEY: text}
+
+
+def purged_text(text: str) -> str:
+    """The JSON text of that object, where arguments are a string."""
+    return canonical(purged(text))
+
+
+def image_from_url(url: Json) -> Image:
+    """An image by its address: of a data URL the media type and the length of the data, else neither."""
+    if type(url) is not str or not url.startswith("data:"):
+        return Image("")
+    head, _, data = url.partition(",")
+    return Image(head[5:].partition(";")[0], len(data))
+
+
+def listed(request: Json, key: str) -> Sequence[Native]:
+    """The messages of a request: the list itself, or what the body holds under `key`.
+
+    Raises:
+        InputError: there is no list of messages.
+    """
+    found = cast("Mapping[str, Json]", request).get(key) if isinstance(request, Mapping) else request
+    if isinstance(found, (list, tuple)):
+        return cast("Sequence[Native]", found)
+    msg = f"no messages: a request body with a list under {key!r}, or that list, is needed"
+    raise InputError(msg)
+
+
+def relisted(request: Json, key: str, messages: Sequence[Native]) -> Json:
+    """The request with these messages in place of its own; nothing else of it changes."""
+    plain = [one.native if isinstance(one, Linked) else one for one in messages]
+    if isinstance(request, Mapping):
+        body = cast("Mapping[str, Json]", request)
+        return {**body, key: plain}
+    return plain
+
+
+class Linked(Mapping[str, Any]):
+    """A native message together with what only its neighbours tell: the call ids of its parts.
+
+    Some calls and results carry no id, or name each other by different ones of two. A format's
+    `messages` wraps such messages, and `replace` takes them out again; all others stay bare.
+    """
+
+    __slots__ = ("ids", "native")
+
+    def __init__(self, native: Native, ids: Mapping[int, str]) -> None:
+        self.native = native
+        self.ids = ids
+        """The call id of a part, by the part's index."""
+
+    def __getitem__(self, key: str) -> Json:
+        return self.native[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.native)
+
+    def __len__(self) -> int:
+        return len(self.native)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Linked) and self.ids == other.ids and self.native == other.native
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+def unlinked(native: Native) -> tuple[Native, Mapping[int, str]]:
+    """The bare message, and the call ids that its neighbours told."""
+    if isinstance(native, Linked):
+        return native.native, native.ids
+    return native, {}

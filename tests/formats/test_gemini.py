@@ -1,0 +1,247 @@
+import copy
+
+import pytest
+from hypothesis import given
+from tests.formats.wire import (
+    changed_paths,
+    check_reads_anything,
+    check_request,
+    json_values,
+    pruned,
+    transcript,
+)
+
+from prunewise import InputError, formats, tools
+from prunewise.formats.gemini import GEMINI, NAME
+from prunewise.formats.reading import Json
+from prunewise.transcript import (
+    TOOL_INPUT,
+    TOOL_RESULT,
+    Image,
+    Opaque,
+    ReplacePart,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+PICTURE = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+
+
+def body() -> dict[str, Json]:
+    return {
+        "systemInstruction": {"parts": [{"text": "be good"}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "fix it"}, PICTURE]},
+            {
+                "role": "model",
+                "parts": [
+                    {"text": "hm", "thought": True, "thoughtSignature": "s0"},
+                    {"text": "reading", "thoughtSignature": "s1"},
+                    {
+                        "functionCall": {"id": "c1", "name": "read_file", "args": {"file_path": "/a"}},
+                        "thoughtSignature": "s2",
+                    },
+                    {"functionCall": {"id": "c2", "name": "replace", "args": {"file_path": "/a"}}},
+                ],
+            },
+            {
+                "role": "user",
+                "parts": [
+                    {"functionResponse": {"id": "c1", "name": "read_file", "response": {"output": "text"}}},
+                    {"functionResponse": {"id": "c2", "name": "replace", "response": {"error": "no match"}}},
+                    PICTURE,
+                ],
+            },
+        ],
+    }
+
+
+def test_is_named():
+    assert formats.named(NAME) is GEMINI
+    assert GEMINI.vocabulary is tools.GENERIC_GEMINI
+
+
+def test_reads_roles_and_parts():
+    read = transcript(GEMINI, body())
+    assert [message.role for message in read.messages] == ["user", "assistant", "tool"]
+    assert read.messages[0].parts == (Text("fix it"), Image("image/png", 4))
+    assert read.messages[1].parts == (
+        Thinking("hm", "s0"),
+        Text("reading"),
+        ToolCall("c1", "read_file", {"file_path": "/a"}, '{"file_path":"/a"}'),
+        ToolCall("c2", "replace", {"file_path": "/a"}, '{"file_path":"/a"}'),
+    )
+    assert read.messages[2].parts == (
+        ToolResult("c1", "read_file", (Text("text"),)),
+        ToolResult("c2", "replace", (Text("no match"),), is_error=True),
+        Image("image/png", 4),
+    )
+    assert [exchange.call.id for exchange in read.exchanges] == ["c1", "c2"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "role"),
+    [
+        ([{"functionResponse": {"name": "f", "response": {}}}, {"text": "and"}], "user"),
+        ([{"functionResponse": {"name": "f", "response": {}}}], "tool"),
+        ([PICTURE], "user"),
+        ([], "user"),
+    ],
+)
+def test_a_content_of_responses_alone_is_the_tools(parts: Json, role: str):
+    assert GEMINI.read({"role": "user", "parts": parts}, "m").role == role
+    assert GEMINI.read({"role": "function", "parts": parts}, "m").role == role
+    assert GEMINI.read({"parts": parts}, "m").role == role
+
+
+@pytest.mark.parametrize(
+    ("response", "text", "replaced"),
+    [
+        ({"output": "a"}, "a", {"output": "x"}),
+        ({"result": "a"}, "a", {"result": "x"}),
+        ({"output": "a", "exit": 1}, '{"exit":1,"output":"a"}', {"output": "x"}),
+        ({"error": {"code": 1}}, '{"error":{"code":1}}', {"error": "x"}),
+        ({"rows": []}, '{"rows":[]}', {"output": "x"}),
+        ("a", "a", {"output": "x"}),
+        ([1], "[1]", {"output": "x"}),
+        ({}, "", {"output": "x"}),
+        (None, "", {"output": "x"}),
+    ],
+)
+def test_a_replaced_response_stays_an_object(response: Json, text: str, replaced: Json):
+    content = {
+        "role": "user",
+        "parts": [{"functionResponse": {"id": "c", "name": "f", "response": response}}],
+    }
+    (part,) = GEMINI.read(content, "m").parts
+    assert isinstance(part, ToolResult)
+    assert part.text == text
+    assert part.has_text == bool(text)
+    new = GEMINI.apply(content, [ReplacePart("m", 0, 0, TOOL_RESULT, "x")])
+    assert new["parts"][0]["functionResponse"]["response"] == replaced
+
+
+def test_images_of_a_response_can_stay():
+    answer = {"id": "c", "name": "f", "response": {"output": "a"}, "parts": [PICTURE]}
+    content = {"role": "user", "parts": [{"functionResponse": answer}]}
+    (part,) = GEMINI.read(content, "m").parts
+    assert part == ToolResult("c", "f", (Text("a"), Image("image/png", 4)))
+    kept = GEMINI.apply(content, [ReplacePart("m", 0, 0, TOOL_RESULT, "x", keep_images=True)])
+    assert kept["parts"][0]["functionResponse"] == {**answer, "response": {"output": "x"}}
+    gone = GEMINI.apply(content, [ReplacePart("m", 0, 0, TOOL_RESULT, "x")])
+    assert list(gone["parts"][0]["functionResponse"]) == ["id", "name", "response"]
+
+
+def test_the_python_librarys_spelling():
+    contents = [
+        {"role": "model", "parts": [{"function_call": {"id": "c", "name": "f", "args": {}}}]},
+        {
+            "role": "user",
+            "parts": [
+                {"function_response": {"id": "c", "name": "f", "response": {"output": "a"}}},
+                {"inline_data": {"mime_type": "image/png", "data": "AA"}},
+            ],
+        },
+    ]
+    read = transcript(GEMINI, contents)
+    assert len(read.exchanges) == 1
+    assert read.messages[1].parts[1] == Image("image/png", 2)
+    assert changed_paths(contents, pruned(GEMINI, contents)) == [
+        (0, "parts", 0, "function_call", "args"),
+        (1, "parts", 0, "function_response", "response", "output"),
+    ]
+
+
+def test_an_edit_changes_its_part_alone():
+    request = body()
+    before = copy.deepcopy(request)
+    new = pruned(GEMINI, request)
+    assert request == before
+    assert changed_paths(request, new) == [
+        ("contents", 1, "parts", 2, "functionCall", "args"),
+        ("contents", 1, "parts", 3, "functionCall", "args"),
+        ("contents", 2, "parts", 0, "functionResponse", "response", "output"),
+        ("contents", 2, "parts", 1, "functionResponse", "response", "error"),
+    ]
+    assert new["contents"][1]["parts"][2]["functionCall"]["args"] == {"pruned": "[marker]"}
+
+
+def without_ids(rounds: list[tuple[list[tuple[str, Json]], list[tuple[str, str]]]]) -> list[dict[str, Json]]:
+    contents: list[dict[str, Json]] = [{"role": "user", "parts": [{"text": "go"}]}]
+    for calls, answers in rounds:
+        contents.append(
+            {
+                "role": "model",
+                "parts": [{"functionCall": {"name": name, "args": args}} for name, args in calls],
+            }
+        )
+        parts = [{"functionResponse": {"name": name, "response": {"output": text}}} for name, text in answers]
+        contents.append({"role": "user", "parts": parts})
+    return contents
+
+
+def test_calls_without_ids_are_matched_by_name_and_order():
+    contents = without_ids(
+        [
+            (
+                [("read", {"p": 1}), ("ls", {}), ("read", {"p": 2})],
+                [("ls", "l"), ("read", "one"), ("read", "two")],
+            ),
+            ([("read", {"p": 1})], [("read", "one")]),
+        ]
+    )
+    read = transcript(GEMINI, contents)
+    pairs = {(one.call.text, one.result.text) for one in read.exchanges}
+    assert pairs == {('{"p":1}', "one"), ("{}", "l"), ('{"p":2}', "two")}
+    assert len({one.call.id for one in read.exchanges}) == 4
+    assert not any(one.reused_id for one in read.exchanges)
+
+
+def test_ids_that_are_made_up_stay_when_earlier_contents_go():
+    contents = without_ids(
+        [([("read", {"p": 1})], [("read", "one")]), ([("read", {"p": 2})], [("read", "two")])]
+    )
+    whole, rest = transcript(GEMINI, contents), transcript(GEMINI, contents[3:])
+    assert whole.exchanges[1].call.id == rest.exchanges[0].call.id
+
+
+def test_contents_without_ids_go_out_bare():
+    contents = without_ids([([("read", {"p": 1})], [("read", "one")])])
+    check_request(GEMINI, contents)
+    check_request(GEMINI, {"contents": contents})
+    assert changed_paths(contents, pruned(GEMINI, contents)) == [
+        (1, "parts", 0, "functionCall", "args"),
+        (2, "parts", 0, "functionResponse", "response", "output"),
+    ]
+
+
+def test_calls_that_nothing_answers_are_opaque():
+    contents = without_ids([([("read", {}), ("ls", {})], [("grep", "x")])])
+    read = transcript(GEMINI, contents)
+    assert [type(part) for part in read.messages[1].parts] == [Opaque, Opaque]
+    assert read.exchanges == []
+
+
+@pytest.mark.parametrize(("part", "kind"), [(1, TOOL_INPUT), (2, TOOL_RESULT), (9, TOOL_INPUT)])
+def test_an_edit_that_is_not_of_the_content_changes_nothing(part: int, kind: Json):
+    content = body()["contents"][1]
+    assert GEMINI.apply(content, [ReplacePart("m", 0, part, kind, "x")]) is content
+
+
+def test_takes_bodies_and_lists():
+    request = body()
+    assert GEMINI.messages(request) is request["contents"]
+    check_request(GEMINI, request)
+    with pytest.raises(InputError, match="contents"):
+        GEMINI.messages({"messages": []})
+
+
+@given(json_values)
+def test_reads_anything(value: Json):
+    check_reads_anything(GEMINI, value)
+    check_reads_anything(GEMINI, {"role": "user", "parts": [value]})
+    parts = [{"functionCall": value}, {"functionResponse": {"name": "f", "response": value, "parts": value}}]
+    check_reads_anything(GEMINI, {"role": "model", "parts": parts})
+    check_request(GEMINI, {"contents": [value, {"role": "model", "parts": parts}]})
