@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import prunewise
-from prunewise.gates import break_even
+from prunewise.gates import Verdict, break_even
 
 pytestmark = pytest.mark.corpus
 
@@ -54,7 +54,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
-def _cost(verdict: Any) -> dict[str, Any] | None:
+def _cost(verdict: Verdict) -> dict[str, Any] | None:
     if verdict.penalty is None:
         return None
     calls = verdict.break_even_calls

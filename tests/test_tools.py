@@ -1,0 +1,156 @@
+"""The tool vocabulary: which calls touch which lines of which file."""
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+
+from prunewise.tools import PI, FileOperation, Vocabulary, file_operation, normalise_path
+
+TO_THE_END = math.inf
+
+# ---------------------------------------------------------------- which calls are file operations
+
+CALLS: dict[str, tuple[str, dict[str, Any], tuple[str, str] | None]] = {
+    "read": ("read", {"path": "f"}, ("read", "f")),
+    "write": ("write", {"path": "f", "content": "x"}, ("write", "f")),
+    "edit": ("edit", {"path": "f"}, ("edit", "f")),
+    "letter case of the name": ("ReAD", {"path": "f"}, ("read", "f")),
+    "file_path": ("read", {"file_path": "f"}, ("read", "f")),
+    "filePath": ("edit", {"filePath": "f"}, ("edit", "f")),
+    "path before file_path": ("read", {"filePath": "h", "file_path": "g", "path": "f"}, ("read", "f")),
+    "file_path before filePath": ("read", {"filePath": "h", "file_path": "g"}, ("read", "g")),
+    "a path that is no string is as if absent": ("read", {"path": 3, "file_path": "g"}, ("read", "g")),
+    "a blank path names no file": ("read", {"path": "  \n"}, None),
+    "an empty path names no file": ("write", {"path": ""}, None),
+    "no path": ("read", {}, None),
+    "another argument": ("read", {"file": "f"}, None),
+    "letter case of an argument counts": ("read", {"Path": "f"}, None),
+    "a shell command is not parsed": ("bash", {"command": "cat f", "path": "f"}, None),
+    "any other tool": ("grep", {"path": "f"}, None),
+    "no name": ("", {"path": "f"}, None),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments", "expected"), CALLS.values(), ids=CALLS)
+def test_calls(name: str, arguments: dict[str, Any], expected: tuple[str, str] | None):
+    operation = file_operation(PI, name, arguments, None)
+    assert (operation and (operation.action, operation.path)) == expected
+
+
+# ---------------------------------------------------------------- lines
+
+LINES: dict[str, tuple[dict[str, Any], tuple[float, float]]] = {
+    "all": ({}, (1, TO_THE_END)),
+    "offset": ({"offset": 5}, (5, TO_THE_END)),
+    "limit": ({"limit": 10}, (1, 10)),
+    "offset and limit": ({"offset": 5, "limit": 10}, (5, 14)),
+    "one line": ({"offset": 5, "limit": 1}, (5, 5)),
+    "offset 1 is the start": ({"offset": 1}, (1, TO_THE_END)),
+    "offset 0 is as if absent": ({"offset": 0, "limit": 3}, (1, 3)),
+    "a negative offset is as if absent": ({"offset": -4}, (1, TO_THE_END)),
+    "limit 0 is as if absent": ({"offset": 5, "limit": 0}, (5, TO_THE_END)),
+    "a negative limit is as if absent": ({"limit": -1}, (1, TO_THE_END)),
+    "text is no number": ({"offset": "5", "limit": "10"}, (1, TO_THE_END)),
+    "true is no number": ({"offset": True, "limit": True}, (1, TO_THE_END)),
+    "null is no number": ({"offset": None, "limit": None}, (1, TO_THE_END)),
+    "infinity is no number": ({"offset": math.inf, "limit": math.inf}, (1, TO_THE_END)),
+    "not a number is no number": ({"offset": math.nan, "limit": math.nan}, (1, TO_THE_END)),
+    "fractions as they are": ({"offset": 2.5, "limit": 1.25}, (2.5, 2.75)),
+    "a fraction below one": ({"offset": 0.5, "limit": 0.5}, (0.5, 0)),
+    "doubles that are whole": ({"offset": 5.0, "limit": 10.0}, (5, 14)),
+}
+
+
+@pytest.mark.parametrize(("arguments", "lines"), LINES.values(), ids=LINES)
+def test_the_lines_of_a_read(arguments: dict[str, Any], lines: tuple[float, float]):
+    operation = file_operation(PI, "read", {"path": "f", **arguments}, None)
+    assert operation is not None
+    assert (operation.first, operation.last) == lines
+
+
+@pytest.mark.parametrize("name", ["write", "edit"])
+def test_a_change_is_of_all_lines_whatever_its_arguments(name: str):
+    operation = file_operation(PI, name, {"path": "f", "offset": 5, "limit": 10}, None)
+    assert operation == FileOperation(name, "f", 1, TO_THE_END)  # type: ignore[arg-type]
+
+
+COVERS: dict[str, tuple[tuple[float, float], tuple[float, float], bool]] = {
+    # this, other, whether this covers the other
+    "all covers all": ((1, TO_THE_END), (1, TO_THE_END), True),
+    "all covers some": ((1, TO_THE_END), (5, 9), True),
+    "some does not cover all": ((1, 5000), (1, TO_THE_END), False),
+    "the same lines": ((5, 9), (5, 9), True),
+    "more lines": ((4, 10), (5, 9), True),
+    "one line short at the start": ((6, 9), (5, 9), False),
+    "one line short at the end": ((5, 8), (5, 9), False),
+    "a tail covers a later part": ((5, TO_THE_END), (6, 9), True),
+    "a tail does not cover an earlier start": ((5, TO_THE_END), (4, 9), False),
+    "a shorter tail": ((5, TO_THE_END), (4, TO_THE_END), False),
+    "a longer tail": ((4, TO_THE_END), (5, TO_THE_END), True),
+    "half a line short": ((5, 8.5), (5, 9), False),
+}
+
+
+@pytest.mark.parametrize(("this", "other", "covers"), COVERS.values(), ids=COVERS)
+def test_covering(this: tuple[float, float], other: tuple[float, float], covers: bool):
+    assert FileOperation("read", "f", *this).covers(FileOperation("read", "f", *other)) is covers
+
+
+# ---------------------------------------------------------------- other hosts' words
+
+ENDS = Vocabulary(files={"view": "read"}, first_line="start", line_count="", last_line="end")
+FROM_ZERO = Vocabulary(files={"view": "read"}, first_index=0)
+ENDS_FROM_ZERO = msgspec.structs.replace(ENDS, first_index=0)
+
+OTHER_LINES: dict[str, tuple[Vocabulary, dict[str, Any], tuple[float, float]]] = {
+    "a last line is included": (ENDS, {"start": 5, "end": 9}, (5, 9)),
+    "a last line alone": (ENDS, {"end": 9}, (1, 9)),
+    "no last line": (ENDS, {"start": 5}, (5, TO_THE_END)),
+    "words of another host are not read": (ENDS, {"offset": 5, "limit": 2}, (1, TO_THE_END)),
+    "lines from zero: 0 is the first": (FROM_ZERO, {"offset": 0, "limit": 3}, (1, 3)),
+    "lines from zero: 4 is the fifth": (FROM_ZERO, {"offset": 4, "limit": 3}, (5, 7)),
+    "lines from zero: a negative one is none": (FROM_ZERO, {"offset": -1}, (1, TO_THE_END)),
+    "lines from zero: no lines at all is as if absent": (FROM_ZERO, {"limit": 0}, (1, TO_THE_END)),
+    "lines from zero, to a last one": (ENDS_FROM_ZERO, {"start": 4, "end": 8}, (5, 9)),
+}
+
+
+@pytest.mark.parametrize(("vocabulary", "arguments", "lines"), OTHER_LINES.values(), ids=OTHER_LINES)
+def test_other_hosts_name_lines_otherwise(
+    vocabulary: Vocabulary, arguments: dict[str, Any], lines: tuple[float, float]
+):
+    operation = file_operation(vocabulary, "view", {"path": "f", **arguments}, None)
+    assert operation is not None
+    assert (operation.first, operation.last) == lines
+
+
+# ---------------------------------------------------------------- paths
+
+PATHS: dict[str, tuple[str, str | None, str]] = {
+    "relative, without a directory": ("a/b", None, "a/b"),
+    "relative, with one": ("a/b", "/w", "/w/a/b"),
+    "absolute": ("/a/b", "/w", "/a/b"),
+    "trimmed": ("  a/b \n", "/w", "/w/a/b"),
+    "a dot": ("./a", "/w", "/w/a"),
+    "a dot alone": (".", "/w", "/w"),
+    "up and down": ("x/../a", "/w", "/w/a"),
+    "up out of the directory": ("../a", "/w/x", "/w/a"),
+    "up beyond the root": ("/../../a", None, "/a"),
+    "up, without a directory": ("../a", None, "../a"),
+    "double slashes": ("a//b///c", None, "a/b/c"),
+    "a double slash at the start is the root": ("//a", None, "/a"),
+    "a slash at the end": ("a/b/", None, "a/b"),
+    "letter case counts": ("A/b", None, "A/b"),
+    "spaces inside stay": ("a b/c d", None, "a b/c d"),
+    "blank": (" \t ", "/w", ""),
+    "empty": ("", "/w", ""),
+    "a directory with a slash": ("a", "/w/", "/w/a"),
+    "not looked up: a home sign is a name": ("~/a", "/w", "/w/~/a"),
+}
+
+
+@pytest.mark.parametrize(("path", "cwd", "normal"), PATHS.values(), ids=PATHS)
+def test_paths_are_resolved_lexically(path: str, cwd: str | None, normal: str):
+    assert normalise_path(path, cwd) == normal
