@@ -126,6 +126,7 @@ class Engine:
         self._pending: dict[Target, Proposal] = {}
         self._ripening: dict[int, list[Target]] = {}
         self._ripe: dict[Target, Proposal] = {}
+        self._new: list[Proposal] = []
         self._turn = 0
         self._ripe_tokens = 0
         self._ripe_earliest: int | None = None
@@ -236,6 +237,7 @@ class Engine:
 
     def _add_ripe(self, target: Target, proposal: Proposal) -> None:
         self._ripe[target] = proposal
+        self._new.append(proposal)
         self._ripe_tokens += proposal.tokens_removed
         earliest = self._ripe_earliest
         if earliest is None or proposal.position < earliest:
@@ -260,11 +262,16 @@ class Engine:
         """Whether anything may go now."""
         return bool(self._ripe)
 
+    def take_new(self) -> list[Proposal]:
+        """The proposals that have become possible since this was last asked, by position and call order."""
+        new, self._new = self._new, []
+        return sorted((one for one in new if self._ripe.get(one.target) is one), key=_by_position)
+
     @property
     def proposals(self) -> list[Proposal]:
         """What may go now: protected, floored, one a target, by position and then call order."""
         sent = self.transcript.sent
-        ripe = sorted(self._ripe.values(), key=lambda one: (one.position, one.order))
+        ripe = sorted(self._ripe.values(), key=_by_position)
         return [msgspec.structs.replace(one, lane="free") if one.position >= sent else one for one in ripe]
 
     def verdict(self, *, seconds_since_call: float | None = None) -> Verdict:
@@ -483,6 +490,10 @@ class Engine:
 def place_of(exchange: Exchange, kind: ToolKind) -> Place:
     """Where an exchange's result or input stands."""
     return (exchange.position(kind), exchange.part(kind))
+
+
+def _by_position(proposal: Proposal) -> tuple[int, int]:
+    return (proposal.position, proposal.order)
 
 
 class _Lazy:
