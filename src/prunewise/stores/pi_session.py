@@ -72,6 +72,8 @@ class PiSession:
 
     def _reset(self) -> None:
         self.header = Header()
+        self.conversation = "" if self.path is None else self.path.stem
+        """The session's id; without a header the name of the file."""
         self.entries: list[Entry] = []
         """All entries in file order, without the header."""
         self._by_id: dict[str, Entry] = {}
@@ -263,6 +265,7 @@ class PiSession:
             string(record, "timestamp") or "",
             string(record, "parentSession") or None,
         )
+        self.conversation = own or self.conversation
 
     def _add(self, number: int, kind: str, record: Record) -> None:
         """Add an entry whose id or parent has to be found or checked first."""
@@ -323,11 +326,6 @@ class PiSession:
         return [f"{self._name}:{number}: {text}" for (number, _), text in sorted(self._notes.items())]
 
     # ---- the tree
-
-    @property
-    def conversation(self) -> str:
-        """The session's id; without a header the name of the file."""
-        return self.header.id or ("" if self.path is None else self.path.stem)
 
     @property
     def cwd(self) -> str | None:
