@@ -27,7 +27,7 @@ from prunewise.settings import DEFAULTS, Settings
 from prunewise.stores import Original, Store
 from prunewise.stores.memory import Memory
 from prunewise.tokens import DOCUMENTED, Estimator
-from prunewise.transcript import TOOL_INPUT, TOOL_RESULT, Edit, Exchange, Text, ToolKind
+from prunewise.transcript import TOOL_INPUT, TOOL_RESULT, Edit, Exchange, Text, ToolKind, Transcript
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -214,6 +214,15 @@ class Pruner:
         self._natives, self._ids = [], []
         self._restart(0)
         return result
+
+    def read(self, request: Any, *, ids: Sequence[str] | None = None) -> None:
+        """Take a request in without pruning it: for a person's own decisions, before anything is sent."""
+        self._read(list(self.format.messages(request)), None if ids is None else list(ids))
+
+    @property
+    def transcript(self) -> Transcript:
+        """The messages that it has read."""
+        return self._engine.transcript
 
     def _warn(self, text: str) -> None:
         if not self._warned:
