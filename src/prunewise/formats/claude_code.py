@@ -541,7 +541,7 @@ def _queued_command(entry: _Entry) -> str:
 def _attached(attachment: Json) -> str:
     """The text of an attachment; empty for those that are not sent."""
     fields = as_object(attachment)
-    kind = fields.get("type")
+    kind = string(fields.get("type"))
     if kind in _UNSENT_ATTACHMENTS:
         return ""
     if kind == "hook_success" and fields.get("hookEvent") not in _HOOKS_THAT_ADD_CONTEXT:

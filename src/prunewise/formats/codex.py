@@ -101,7 +101,7 @@ def read_recording(source: str, data: bytes) -> Recording:
 
 
 def _is_record(record: Record) -> bool:
-    return record.get("type") in _ENVELOPES and isinstance(record.get("payload"), dict)
+    return string(record.get("type")) in _ENVELOPES and isinstance(record.get("payload"), dict)
 
 
 def _is_old_header(record: Record) -> bool:
@@ -283,7 +283,7 @@ def _replacement(id: str, items: Sequence[Record], time: float | None) -> list[M
     read = [
         _named(OPENAI_RESPONSES.read(item, f"{id}.{place}"), time)
         for place, item in enumerate(items)
-        if item.get("type") not in _NOT_SENT
+        if string(item.get("type")) not in _NOT_SENT
     ]
     return [message for message in read if message.parts]
 

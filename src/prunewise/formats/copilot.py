@@ -12,7 +12,7 @@ from prunewise import tools
 from prunewise.canonical import canonical
 from prunewise.errors import InputError
 from prunewise.formats.jsonl import Lines, as_object, opening, stem, timestamp
-from prunewise.formats.reading import Json, call, call_from_text, count, objects, string
+from prunewise.formats.reading import Json, call, call_from_text, count, fields, objects, string
 from prunewise.recording import Ending, Epoch, LLMCall, Recording
 from prunewise.stores.json_lines import Record
 from prunewise.transcript import Image, Message, Part, Role, Text, Thinking, ToolResult, Usage
@@ -227,7 +227,8 @@ _EVENTS = {
 
 def _said(value: Json, key: str) -> Json:
     """What an object says under a key; a bare value is what it says."""
-    return cast("Record", value).get(key) if isinstance(value, dict) else value
+    found = fields(value)
+    return value if found is None else found.get(key)
 
 
 def _images(data: Record) -> list[Record]:
@@ -236,12 +237,12 @@ def _images(data: Record) -> list[Record]:
     ]
 
 
-def _usage(fields: Record) -> Usage | None:
+def _usage(counts: Record) -> Usage | None:
     """Copilot counts what was read from and written to the cache as input too; here it is not."""
-    total_input = count(fields.get("inputTokens"))
-    read = min(count(fields.get("cacheReadTokens")), total_input)
-    written = min(count(fields.get("cacheWriteTokens")), total_input - read)
-    output = count(fields.get("outputTokens"))
+    total_input = count(counts.get("inputTokens"))
+    read = min(count(counts.get("cacheReadTokens")), total_input)
+    written = min(count(counts.get("cacheWriteTokens")), total_input - read)
+    output = count(counts.get("outputTokens"))
     if not total_input and not output:
         return None
     return Usage(total_input - read - written, output, read, written)

@@ -6,7 +6,6 @@ feeds and at nothing else: U+2028 and its like are text. Nothing here raises, wh
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -23,6 +22,8 @@ _BROKEN_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 _BLANK = b" \t\r\n"
 _MILLISECONDS = 1e11
 """Numbers from here on are no seconds: those would lie in the year 5138."""
+_LAST_INSTANT = 8.64e15
+"""In milliseconds: the last that JavaScript's dates reach."""
 
 
 class Lines:
@@ -103,7 +104,7 @@ def timestamp(value: object) -> float | None:
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             return None
-    if (type(value) is int or type(value) is float) and math.isfinite(value) and value > 0:
+    if (type(value) is int or type(value) is float) and 0 < value < _LAST_INSTANT:
         return value / 1000 if value >= _MILLISECONDS else float(value)
     return None
 
