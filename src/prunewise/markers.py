@@ -70,10 +70,11 @@ def _frame(tool: str, what: str, reason: str) -> tuple[str, str]:
 
 def masked_read(operation: FileOperation, text: str, reference: str) -> str:
     """Masking's marker of a read: a pointer to the file, its lines and the old content."""
-    lines = text.count("\n") + 1
     first = int(operation.first)
+    # The output may end before the lines that were asked for, or go on behind them with the tool's own note.
+    last = int(max(first, min(operation.last, first + text.count("\n"))))
     return (
-        f"[prunewise: read output left out: {_line(operation.path)}, lines {first}-{first + lines - 1}, "
+        f"[prunewise: read output left out: {_line(operation.path)}, lines {first}-{last}, "
         f"{_size(text)}; {_recall(reference)}]\n"
         "Read the file again with the read tool for what it holds now; recall gives this old content exactly."
     )
@@ -87,7 +88,8 @@ def masked_shell(command: str, exit_code: int | None, text: str, reference: str)
     if len(lines) > 2 * SUMMARY_LINES:
         gap = f"[prunewise: {len(lines) - 2 * SUMMARY_LINES:,} lines left out here]"
         kept = [*kept[:SUMMARY_LINES], gap, *kept[-SUMMARY_LINES:]]
-    head = f"[prunewise: shell output shortened: {ended}, {len(lines):,} lines, {_size(text)}; {_recall(reference)}]"
+    facts = f"{ended}, {len(lines):,} lines, {_size(text)}"
+    head = f"[prunewise: shell output shortened: {facts}; {_recall(reference)}]"
     return "\n".join((head, f"$ {_line(command)}", *kept))
 
 
