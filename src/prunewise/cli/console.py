@@ -1,0 +1,157 @@
+"""How commands write: results on stdout, warnings on stderr, colours only on a terminal.
+
+On a terminal and off it the layout is the same; off it lines are plain text, 80 columns wide unless
+COLUMNS says otherwise. Text from sessions is never trusted: control characters come out as escapes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import click
+
+if TYPE_CHECKING:  # rich takes a while to import, and JSON does without it
+    from rich.console import Console, RenderableType
+
+MOST_WARNINGS = 10
+_LONGEST_CELL = 400
+_INDENT = 2
+_GAP = 2
+_NARROWEST = 8
+
+
+class Column(NamedTuple):
+    """A column of a table. The one that is `flexible` gives way where the line gets too long."""
+
+    head: str
+    align: Literal["left", "right"] = "left"
+    style: str = ""
+    flexible: bool = False
+
+
+TOKENS = Column("tokens", "right")
+WHAT = Column("what", flexible=True)
+
+
+def one_line(text: str) -> str:
+    """The text with everything that cannot be seen, or would move the cursor, as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def cell(text: str) -> str:
+    """A piece of a session's text as it stands in a table: on one line, and not endless."""
+    return one_line(text[:_LONGEST_CELL])
+
+
+def number(value: float) -> str:
+    """A number with its thousands set off, and one decimal where it is no whole one."""
+    rounded = round(value, 1)
+    return f"{int(rounded):,}" if rounded == int(rounded) else f"{rounded:,.1f}"
+
+
+def count(many: int, one: str, several: str = "") -> str:
+    """A number and its noun."""
+    return f"{many:,} {one if many == 1 else several or one + 's'}"
+
+
+def stdout() -> Console:
+    """Where results go."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def show(console: Console, *parts: RenderableType) -> None:
+    """Write the parts. Lines end where their text ends, on a terminal or not."""
+    with console.capture() as captured:
+        console.print(*parts, sep="\n")
+    text = captured.get()
+    if not console.is_terminal:
+        text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    click.echo(text, nl=False, color=True)
+
+
+def table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int] | None = None
+) -> RenderableType:
+    """A table without lines; every row is one line of text. Tables of the same widths line up."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    if widths is None:
+        widths = fitted(stdout(), columns, rows)
+    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    for column, width in zip(columns, widths, strict=True):
+        grid.add_column(column.head, justify=column.align, style=column.style, width=width, no_wrap=True)
+    for row in rows:
+        grid.add_row(*(Text(_elided(one, width)) for one, width in zip(row, widths, strict=True)))
+    return Padding(grid, (0, 0, 0, _INDENT))
+
+
+def _elided(text: str, width: int) -> str:
+    """The text without its middle, where it is too wide: of a path or a command both ends tell most."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width:
+        return text
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
+    mark = "…" if encoding.startswith("utf") else "..."
+    room = max(width - len(mark), 0)
+    tail = room * 2 // 3
+    return set_cell_size(text, room - tail) + mark + set_cell_size(text[::-1], tail)[::-1]
+
+
+def fitted(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    """The width of each column for these rows, the flexible one narrowed until the line has room."""
+    from rich.cells import cell_len
+
+    widths = [
+        max(cell_len(column.head), *(cell_len(row[index]) for row in rows), 0)
+        for index, column in enumerate(columns)
+    ]
+    room = console.width - _INDENT - _GAP * (len(columns) - 1)
+    for index, column in enumerate(columns):
+        if column.flexible:
+            widths[index] = max(min(widths[index], room - sum(widths) + widths[index]), _NARROWEST)
+    return widths
+
+
+def write_json(document: dict[str, Any]) -> None:
+    """One JSON document, in ASCII: valid under every encoding, and with half a character in it too."""
+    click.echo(json.dumps(document, indent=2))
+
+
+def warn(messages: Sequence[str]) -> None:
+    """Write warnings: the first few, and how many more there are."""
+    for message in messages[:MOST_WARNINGS]:
+        click.echo(f"warning: {one_line(message)}", err=True)
+    more = len(messages) - MOST_WARNINGS
+    if more > 0:
+        click.echo(f"warning: and {more:,} more", err=True)
+
+
+def is_interactive() -> bool:
+    """Whether somebody is there to be asked."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def ask(question: str) -> str | None:
+    """The answer to a question, trimmed; None where there is none to come."""
+    click.echo(question, nl=False)
+    answer = sys.stdin.readline()
+    if not answer:
+        click.echo()
+        return None
+    return answer.strip()
+
+
+def confirm(question: str) -> bool:
+    """Whether the answer begins with y."""
+    answer = ask(f"{question} [y/N] ")
+    return answer is not None and answer[:1].lower() == "y"

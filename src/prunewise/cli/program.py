@@ -1,0 +1,107 @@
+"""The program as a whole: its commands, its exit codes, and what becomes of an error.
+
+An error that prunewise raises on purpose is one line on stderr. So is one that nobody foresaw; its
+traceback is shown where PRUNEWISE_DEBUG is set.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+
+import click
+
+from prunewise import __version__
+from prunewise.cli.console import one_line
+from prunewise.cli.plan import plan
+from prunewise.errors import PrunewiseError
+
+INPUT_AT_FAULT = 1
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+"""As a shell sees a program that SIGPIPE has ended."""
+DEBUG_VARIABLE = "PRUNEWISE_DEBUG"
+_UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: prunewise plan examples/session.jsonl",
+)
+@click.version_option(__version__, prog_name="prunewise", message="%(prog)s %(version)s")
+def program() -> None:
+    """Say which old tool outputs of an agent's session can go, and whether that pays."""
+
+
+program.add_command(plan)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and give its exit code. Nothing is raised."""
+    _write_whatever_there_is()
+    try:
+        return _guarded(lambda: _command(arguments))
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def _command(arguments: Sequence[str] | None) -> int:
+    given = None if arguments is None else list(arguments)
+    code: object = program.main(given, prog_name="prunewise", standalone_mode=False)
+    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] - None where stdout is closed
+        sys.stdout.flush()
+    return code if isinstance(code, int) else 0
+
+
+def _guarded(command: Callable[[], int]) -> int:
+    """The exit code of a command; whatever it raises is said on stderr."""
+    try:
+        return command()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return _interrupted()
+    except PrunewiseError as error:
+        return _fail(str(error))
+    except Exception as error:  # noqa: BLE001 - nobody is above who could do better
+        return _fail_unforeseen(error)
+
+
+def _fail(message: str) -> int:
+    click.echo(f"prunewise: {one_line(message)}", err=True)
+    return INPUT_AT_FAULT
+
+
+def _fail_unforeseen(error: Exception) -> int:
+    if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:
+        _close_quietly()
+        if error.errno == errno.EPIPE:
+            return PIPE_CLOSED
+        return _fail(f"the output cannot be written, {os.strerror(error.errno).lower()}")
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    hint = f"this is a fault of prunewise: please report it with what {DEBUG_VARIABLE}=1 shows"
+    return _fail(f"{type(error).__name__}: {error} ({hint})")
+
+
+def _interrupted() -> int:
+    click.echo(err=True)
+    return INTERRUPTED
+
+
+def _close_quietly() -> None:
+    """Let the interpreter's own last flush go nowhere, so that it has nothing to complain about."""
+    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] - None where stdout is closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write_whatever_there_is() -> None:
+    """A character that the stream's encoding lacks, or half of one, is written as its escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,160 @@
+"""A session and the settings that hold for it, as every command needs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from prunewise import ledger
+from prunewise.cli.console import warn
+from prunewise.pruner import Policy, Pruner
+from prunewise.stores import Original
+from prunewise.stores.pi_session import ContextMessage, PiSession
+from prunewise.stores.settings_files import Loaded, load, load_file
+from prunewise.tools import PI
+from prunewise.transcript import Exchange
+
+_SYSTEM = ":system"
+
+
+class Branch:
+    """One branch of a pi session as a store: what the ledger held when its last entry was written."""
+
+    def __init__(self, session: PiSession, leaf: str | None) -> None:
+        """`leaf` is the id of the branch's last entry; None for a branch without any."""
+        self.session = session
+        self.leaf = leaf
+        self.conversation = session.conversation
+
+    def reference(self, message: str, call_id: str) -> str | None:
+        """The session's recall reference."""
+        return self.session.reference(message, call_id)
+
+    def keep(self, reference: str, original: Original) -> None:
+        """Nothing to do: the session file holds every output."""
+
+    def ledger(self) -> Sequence[ledger.Entry]:
+        """The ledger's entries on this branch, oldest first."""
+        return [] if self.leaf is None else self.session.ledger(self.leaf)
+
+    def append(self, entries: Iterable[ledger.Entry]) -> None:
+        """Add entries to the file, where this branch is still where the session stands."""
+        self.session.append(entries, leaf=self.leaf)
+        self.leaf = self.session.leaf
+
+    def original(self, reference: str) -> Original:
+        """The output that a reference leads to."""
+        return self.session.original(reference)
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """One branch of a session, up to some message of it, and what it is to be pruned by."""
+
+    path: Path
+    session: PiSession
+    branch: Branch
+    messages: Sequence[ContextMessage]
+    """What would be sent."""
+    of: int
+    """How many messages the whole branch has."""
+    cwd: str | None
+    loaded: Loaded
+
+    @property
+    def natives(self) -> list[dict[str, object]]:
+        """The messages as pi has them."""
+        return [message.message for message in self.messages]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the messages."""
+        return [message.id for message in self.messages]
+
+    def pruner(self) -> Pruner:
+        """The engine over it, which has read its messages."""
+        pruner = Pruner("pi", Policy(self.loaded.settings), self.branch, cwd=self.cwd)
+        pruner.read(self.natives, ids=self.ids)
+        return pruner
+
+    def warn(self) -> None:
+        """Say what is wrong with the settings and the file. The ledger has to be read before."""
+        warn([*self.loaded.warnings, *self.session.warnings])
+
+
+def converse(
+    path: Path, *, leaf: str | None = None, settings: Path | None = None, cwd: Path | None = None
+) -> Conversation:
+    """Open a session, and the settings that were named, or else those that pi would read.
+
+    Raises:
+        InputError: it is not a pi session, or has no such leaf.
+        SettingsError: the settings were named, and cannot be read.
+    """
+    loaded = None if settings is None else load_file(settings)
+    session = PiSession.open(path)
+    place = session.cwd if cwd is None else os.path.abspath(cwd)  # noqa: PTH100 - links stay as they are named
+    if leaf is None:
+        leaf = session.leaf
+    if loaded is None:
+        loaded = load(place, model=_model(session, leaf))
+    messages = session.context(leaf)
+    return Conversation(path, session, Branch(session, leaf), messages, len(messages), place, loaded)
+
+
+def until(conversation: Conversation, count: int) -> Conversation:
+    """The conversation when its first `count` messages were about to be sent, and nothing was said since."""
+    if count >= len(conversation.messages):
+        return conversation
+    session = conversation.session
+    first_left_out = conversation.messages[count].id.removesuffix(_SYSTEM)
+    before: str | None = None
+    for entry in session.branch(conversation.branch.leaf):
+        if entry.id == first_left_out:
+            break
+        before = entry.id
+    return msgspec.structs.replace(
+        conversation, branch=Branch(session, before), messages=conversation.messages[:count]
+    )
+
+
+def _model(session: PiSession, leaf: str | None) -> str | None:
+    """The model that the branch ends with, as `provider/id`."""
+    if leaf is None:
+        return None
+    for entry in reversed(session.branch(leaf)):
+        raw = entry.raw
+        if entry.type == "model_change":
+            found = raw.get("provider"), raw.get("modelId")
+        elif entry.type == "message" and isinstance(raw.get("message"), dict):
+            found = raw["message"].get("provider"), raw["message"].get("model")
+        else:
+            continue
+        if all(isinstance(one, str) and one for one in found):
+            return f"{found[0]}/{found[1]}"
+    return None
+
+
+def digest(exchange: Exchange, cwd: str | None) -> str:
+    """What a call was about, in a few words: the file and lines, the command, or the arguments."""
+    call, operation = exchange.call, exchange.operation
+    if operation is not None:
+        path = _relative(operation.path, cwd)
+        if operation.action != "read" or (operation.first == 1 and operation.last == float("inf")):
+            return path
+        last = "" if operation.last == float("inf") else f"{operation.last:g}"
+        return f"{path}:{operation.first:g}-{last}"
+    command = call.arguments.get("command")
+    if call.name.lower() in PI.shell and isinstance(command, str):
+        return " ".join(command.split())
+    values = list(call.arguments.values())
+    if len(values) == 1 and isinstance(values[0], str):
+        return values[0]
+    return call.text
+
+
+def _relative(path: str, cwd: str | None) -> str:
+    below = None if cwd is None else f"{cwd.rstrip('/')}/"
+    return path.removeprefix(below) if below else path
