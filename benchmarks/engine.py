@@ -86,15 +86,28 @@ def _warm(messages: list[dict[str, Any]]) -> None:
             start = time.process_time()
             pruner.project(given, now=0.0)
             times.append(time.process_time() - start)
-        print(f"  one more answer, {kind}: {statistics.median(times) * 1e3:.2f} ms median ({min(times) * 1e3:.2f} least)")
+        print(
+            f"  one more answer, {kind}: {statistics.median(times) * 1e3:.2f} ms median ({min(times) * 1e3:.2f} least)"
+        )
 
 
 def _one_more(number: int) -> list[dict[str, Any]]:
-    call = {"type": "toolCall", "id": f"more_{number}", "name": "bash", "arguments": {"command": f"ls {number}"}}
+    call = {
+        "type": "toolCall",
+        "id": f"more_{number}",
+        "name": "bash",
+        "arguments": {"command": f"ls {number}"},
+    }
     text = [{"type": "text", "text": "x" * 2000}]
     return [
         {"role": "assistant", "content": [call], "stopReason": "toolUse", "timestamp": number},
-        {"role": "toolResult", "toolCallId": call["id"], "toolName": "bash", "content": text, "timestamp": number},
+        {
+            "role": "toolResult",
+            "toolCallId": call["id"],
+            "toolName": "bash",
+            "content": text,
+            "timestamp": number,
+        },
     ]
 
 
@@ -119,7 +132,10 @@ def _memory(path: Path, size: int) -> None:
     if not Path("/proc/self/status").exists():
         print("  memory: not measured, this system has no /proc")
         return
-    grown = int(subprocess.run([sys.executable, "-c", _PEAK, path], check=True, capture_output=True).stdout) * 1024
+    grown = (
+        int(subprocess.run([sys.executable, "-c", _PEAK, path], check=True, capture_output=True).stdout)
+        * 1024
+    )
     print(f"  memory: {grown / 1e6:.0f} MB, x{grown / size:.2f} of the file")
 
 

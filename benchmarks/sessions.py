@@ -14,12 +14,59 @@ from typing import Any
 
 Message = dict[str, Any]
 
-WORDS = (
-    "account batch branch buffer channel commit config cursor digest encoder event filter frame gateway "
-    "handle index journal kernel ledger loader mapper merge metric node offset packet parser policy pool "
-    "query queue record region replica router sample schema segment shard signal slice socket stage store "
-    "stream table task token trace vector worker"
-).split()
+WORDS = [
+    "account",
+    "batch",
+    "branch",
+    "buffer",
+    "channel",
+    "commit",
+    "config",
+    "cursor",
+    "digest",
+    "encoder",
+    "event",
+    "filter",
+    "frame",
+    "gateway",
+    "handle",
+    "index",
+    "journal",
+    "kernel",
+    "ledger",
+    "loader",
+    "mapper",
+    "merge",
+    "metric",
+    "node",
+    "offset",
+    "packet",
+    "parser",
+    "policy",
+    "pool",
+    "query",
+    "queue",
+    "record",
+    "region",
+    "replica",
+    "router",
+    "sample",
+    "schema",
+    "segment",
+    "shard",
+    "signal",
+    "slice",
+    "socket",
+    "stage",
+    "store",
+    "stream",
+    "table",
+    "task",
+    "token",
+    "trace",
+    "vector",
+    "worker",
+]
 FIRST_TIME = 1_700_000_000_000
 
 
@@ -30,11 +77,22 @@ def pi_messages(count: int, seed: int = 1) -> list[Message]:
 
 def pi_session(messages: list[Message]) -> list[bytes]:
     """The lines of a pi session file that holds these messages."""
-    header = {"type": "session", "version": 3, "id": "bench", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/repo"}
+    header = {
+        "type": "session",
+        "version": 3,
+        "id": "bench",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "cwd": "/repo",
+    }
     lines = [json.dumps(header).encode()]
     for number, message in enumerate(messages):
         parent = f"{number - 1:08x}" if number else None
-        entry = {"type": "message", "id": f"{number:08x}", "parentId": parent, "timestamp": header["timestamp"]}
+        entry = {
+            "type": "message",
+            "id": f"{number:08x}",
+            "parentId": parent,
+            "timestamp": header["timestamp"],
+        }
         lines.append(json.dumps({**entry, "message": message}).encode())
     return lines
 
@@ -72,10 +130,22 @@ class _Session:
             return "read", {"path": path}, "\n".join(lines), False
         if chance < 0.42:
             first, count = self.random.randint(1, 30), self.random.randint(20, 60)
-            return "read", {"path": path, "offset": first, "limit": count}, "\n".join(lines[first:][:count]), False
+            return (
+                "read",
+                {"path": path, "offset": first, "limit": count},
+                "\n".join(lines[first:][:count]),
+                False,
+            )
         if chance < 0.64:
-            rows = [f"tests/test_{self.word()}.py::test_{n} PASSED" for n in range(self.random.randint(20, 90))]
-            return "bash", {"command": f"pytest -q tests/{self.random.choice(['', 'unit', 'api'])}"}, "\n".join(rows), False
+            rows = [
+                f"tests/test_{self.word()}.py::test_{n} PASSED" for n in range(self.random.randint(20, 90))
+            ]
+            return (
+                "bash",
+                {"command": f"pytest -q tests/{self.random.choice(['', 'unit', 'api'])}"},
+                "\n".join(rows),
+                False,
+            )
         if chance < 0.76:
             rows = [f"{p}:{n}: {self.words(6)}" for n, p in enumerate(self.paths)]
             return "grep", {"pattern": self.word(), "path": "src"}, "\n".join(rows), False
@@ -84,7 +154,12 @@ class _Session:
             old, lines[at] = lines[at], f"    {self.word()} = {self.random.randint(0, 9999)}"
             if self.random.random() < 0.2:
                 missing = "\n".join(self.words(18) for _ in range(8))
-                return "edit", {"path": path, "oldText": missing, "newText": lines[at]}, "text not found", True
+                return (
+                    "edit",
+                    {"path": path, "oldText": missing, "newText": lines[at]},
+                    "text not found",
+                    True,
+                )
             return "edit", {"path": path, "oldText": old, "newText": lines[at]}, f"edited {path}", False
         self.files[path] = self.source()
         return "write", {"path": path, "content": "\n".join(self.files[path])}, f"wrote {path}", False
@@ -96,7 +171,11 @@ def _messages(session: _Session, count: int) -> Iterator[Message]:
     while produced < count:
         time += 1000
         if call % 25 == 0:
-            yield {"role": "user", "content": [{"type": "text", "text": session.words(40)}], "timestamp": time}
+            yield {
+                "role": "user",
+                "content": [{"type": "text", "text": session.words(40)}],
+                "timestamp": time,
+            }
             produced += 1
         name, arguments, output, failed = session.tool()
         identity = f"call_{call:06d}"

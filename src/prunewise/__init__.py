@@ -1,4 +1,4 @@
-"""prunewise: which old tool outputs of an agent's context can go, whether it pays, and how to get them back."""
+"""prunewise: which old tool outputs of an agent's context can go, and how to get them back."""
 
 from prunewise.engine import Proposal
 from prunewise.errors import InputError, PrunewiseError, RecallError, RefusedError, SettingsError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -96,7 +96,8 @@ class Engine:
         recalled: Callable[[str, Exchange], str | None] | None = None,
     ) -> None:
         """`recalled(ref, exchange)` gives the reference of the output that this recall of `ref` returned,
-        or None where it returned none."""
+        or None where it returned none.
+        """
         self.rules = rules
         self.transcript = Transcript(cwd=cwd, vocabulary=vocabulary)
         self.context = Context()
@@ -191,7 +192,8 @@ class Engine:
         self, strategy: str, exchange: Exchange, kind: ToolKind, reason: str, floor: int = 1
     ) -> Proposal | None:
         """The proposal with its marker and sizes; None where it would take out fewer than `floor` characters
-        (a result that holds images always passes) or no token."""
+        (a result that holds images always passes) or no token.
+        """
         reference = self.reference_of(exchange)
         if reference is None:
             return None
@@ -220,7 +222,17 @@ class Engine:
         if removed <= 0 or (characters - left < floor and not images):
             return None
         return Proposal(
-            strategy, kind, call.id, position, original, removed, reason, "paid", exchange.order, marker, reference
+            strategy,
+            kind,
+            call.id,
+            position,
+            original,
+            removed,
+            reason,
+            "paid",
+            exchange.order,
+            marker,
+            reference,
         )
 
     def reference_of(self, exchange: Exchange) -> str | None:
@@ -278,7 +290,7 @@ class Engine:
         """The gate's verdict on everything that may go now, as one batch."""
         return self.rules.gate(
             Batch(
-                _Lazy(self),
+                lambda: self.proposals,
                 self._ripe_earliest,
                 self._ripe_tokens,
                 self.tail_tokens,
@@ -314,7 +326,9 @@ class Engine:
         """Edit as if the proposal stood, for a dry run."""
         exchange = self.transcript.exchange(proposal.call)
         if exchange is not None:
-            self._edit(place_of(exchange, proposal.kind), proposal.kind, proposal.marker, proposal.tokens_removed)
+            self._edit(
+                place_of(exchange, proposal.kind), proposal.kind, proposal.marker, proposal.tokens_removed
+            )
 
     # ---- sizes
 
@@ -355,24 +369,30 @@ class Engine:
         before, self._ledger = self._ledger, ledger
         if before is ledger:
             return True
-        for target in (*before.standing, *before.restored):
-            if target not in ledger.standing and target not in ledger.restored:
-                return False
-        if not self.rules.settings.enabled:
-            return True
+        known = ledger.standing.keys() | ledger.restored
+        if not known >= (before.standing.keys() | before.restored):
+            return False
         for target, decision in before.standing.items():
-            exchange = self.transcript.exchange(target[0])
-            if exchange is not None and ledger.standing.get(target) != decision and target not in self.masked:
-                self._undo(place_of(exchange, target[1]))
+            if self.rules.settings.enabled and ledger.standing.get(target) != decision:
+                self._fall(target)
         for target in ledger.restored:
             self._drop(target)
             self._unmask(target)
         for target, decision in ledger.standing.items():
-            if before.standing.get(target) != decision:
-                exchange = self.transcript.exchange(target[0])
-                if exchange is not None:
-                    self._stand(exchange, decision)
+            exchange = self.transcript.exchange(target[0])
+            if (
+                self.rules.settings.enabled
+                and exchange is not None
+                and before.standing.get(target) != decision
+            ):
+                self._stand(exchange, decision)
         return True
+
+    def _fall(self, target: Target) -> None:
+        """Let a decision stand no longer."""
+        exchange = self.transcript.exchange(target[0])
+        if exchange is not None and target not in self.masked:
+            self._undo(place_of(exchange, target[1]))
 
     def _take_in(self, exchanges: Iterable[Exchange]) -> None:
         """Let what stands already stand for new exchanges, and note which of them are recalls."""
@@ -412,7 +432,9 @@ class Engine:
     def _edit(self, place: Place, kind: Kind, marker: str, saving: int, *, keep_images: bool = False) -> None:
         position, part = place
         message = self.transcript.messages[position].id
-        self.edits.setdefault(position, {})[part] = ReplacePart(message, position, part, kind, marker, keep_images)
+        self.edits.setdefault(position, {})[part] = ReplacePart(
+            message, position, part, kind, marker, keep_images
+        )
         # An estimator may count a message for less than what masking takes out of it: never below nothing.
         self._removed[place] = min(saving, self._sizes[position])
         self.removed_tokens += saving
@@ -440,7 +462,8 @@ class Engine:
 
     def mask(self) -> list[tuple[Output, str]]:
         """Replace every output that masking may replace and nothing else has. Gives what it replaced
-        now, each with its recall reference, for the store to keep."""
+        now, each with its recall reference, for the store to keep.
+        """
         self._maskable.extend(self._outputs.advance(self.transcript))
         waiting, self._maskable = self._maskable, []
         masked: list[tuple[Output, str]] = []
@@ -473,7 +496,7 @@ class Engine:
         )
 
     def _masking_of(self, output: Output) -> tuple[str, int, str] | None:
-        """The marker of a maskable output, the tokens that it takes out, its reference; None where it takes none."""
+        """A maskable output's marker, the tokens it takes out, its reference; None where it takes none."""
         if output.exchange is None:
             reference = self._reference(output.message, output.call_id)
         else:
@@ -494,22 +517,3 @@ def place_of(exchange: Exchange, kind: ToolKind) -> Place:
 
 def _by_position(proposal: Proposal) -> tuple[int, int]:
     return (proposal.position, proposal.order)
-
-
-class _Lazy:
-    """The engine's proposals as a sequence that is only built where a gate looks at it."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._built: list[Proposal] | None = None
-
-    def _all(self) -> list[Proposal]:
-        if self._built is None:
-            self._built = self._engine.proposals
-        return self._built
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._all()[index]

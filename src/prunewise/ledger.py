@@ -50,7 +50,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     entry_id: str | None = None
     """Ours: the id of the message that holds the result, within its conversation."""
     session_id: str | None = None
-    """Ours: the conversation in which the reference was issued; a forked file keeps its parent's decisions."""
+    """Ours: the conversation that issued the reference; a forked file keeps its parent's decisions."""
 
     @property
     def target(self) -> Target:
@@ -76,7 +76,7 @@ class Savings(msgspec.Struct, frozen=True, rename="camel"):
 
 Entry = Decision | Restore | Savings
 
-_TYPES: dict[str, type[Decision] | type[Restore] | type[Savings]] = {
+_TYPES: dict[str, type[Decision | Restore | Savings]] = {
     DECISION: Decision,
     RESTORE: Restore,
     STATS: Savings,

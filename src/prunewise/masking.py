@@ -51,7 +51,7 @@ class Outputs:
         self._given = 0
 
     def advance(self, transcript: Transcript) -> Iterator[Output]:
-        """What masking may replace from now on: large, and before the current turn where that is protected."""
+        """What masking may replace from now on: large, and not of the current turn if that is protected."""
         for position in range(self._seen, len(transcript)):
             message = transcript.messages[position]
             if message.role == "user":
@@ -97,7 +97,8 @@ def engages(context_tokens: int, window: int, reserve: int) -> bool:
 
 def cancels_compaction(context_tokens: int, savings: int, window: int, reserve: int) -> bool:
     """The compaction check: whether a threshold compaction is not needed, since pruning brings the
-    context to the window less twice the reserve. `savings` are those that `context_tokens` lacks."""
+    context to the window less twice the reserve. `savings` are those that `context_tokens` lacks.
+    """
     return context_tokens - savings <= window - 2 * reserve
 
 

@@ -51,7 +51,7 @@ class Plan(msgspec.Struct, frozen=True):
     """What is out of this request already or would go with it, in tokens."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as `prunewise plan --json` prints it; an infinite number is null with `unbounded` beside it."""
+        """The plan as `plan --json` prints it; an infinite number is null with `unbounded` beside it."""
         proposals = msgspec.to_builtins(self.proposals)
         return {
             "format": self.format,

@@ -27,7 +27,17 @@ from prunewise.settings import DEFAULTS, Settings
 from prunewise.stores import Original, Store
 from prunewise.stores.memory import Memory
 from prunewise.tokens import DOCUMENTED, Estimator
-from prunewise.transcript import TOOL_INPUT, TOOL_RESULT, Edit, Exchange, Text, ToolKind, Transcript
+from prunewise.transcript import (
+    TOOL_INPUT,
+    TOOL_RESULT,
+    Edit,
+    Exchange,
+    Message,
+    Text,
+    ToolKind,
+    Transcript,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,6 +151,7 @@ class Pruner:
         self._is_same = False
         self._sent: list[tuple[int, int]] = []
         self._called_at: float | None = None
+        self._observed: Usage | None = None
         self._warned = False
         self._engine = self._fresh_engine()
 
@@ -167,7 +178,7 @@ class Pruner:
         """
         try:
             return self._project(request, ids, time.time() if now is None else now, window, reserve)
-        except Exception as error:  # the host's request must go out, whatever it is
+        except Exception as error:  # noqa: BLE001 - the host's request must go out, whatever it is
             self._warn(f"request goes out unpruned: {error}")
             self._natives, self._ids = [], []
             self._restart(0)
@@ -197,7 +208,8 @@ class Pruner:
             self._mask(window, settings.reserve if reserve is None else reserve)
             saved = engine.removed_tokens
         masked = [
-            Masked(call, kind, place[0], engine.saving_at(place)) for (call, kind), place in engine.masked.items()
+            Masked(call, kind, place[0], engine.saving_at(place))
+            for (call, kind), place in engine.masked.items()
         ]
         result = Plan(
             self.format.name,
@@ -244,7 +256,7 @@ class Pruner:
             if verdict.accepted and self._engine.has_proposals:
                 try:
                     decisions = self._record(self._engine.proposals, now)
-                except Exception as failure:  # what cannot be recorded is not done; what stands goes on standing
+                except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
                     error = f"{type(failure).__name__}: {failure}"
                     self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
         window = settings.window if window is None else window
@@ -271,14 +283,16 @@ class Pruner:
         if not engine.touched:
             return False
         before = self._edits
-        self._edits = tuple(edits[part] for _, edits in sorted(engine.edits.items()) for part in sorted(edits))
+        self._edits = tuple(
+            edits[part] for _, edits in sorted(engine.edits.items()) for part in sorted(edits)
+        )
         sent = self._sent[-1][0] if self._sent else 0
         broken = min(engine.touched) < sent and _ahead_of(before, sent) != _ahead_of(self._edits, sent)
         self.cache_breaks += broken
         return broken
 
     def _outgoing(self, natives: Sequence[Native]) -> list[Native]:
-        """The messages with the edits in place. An edited message is made once and goes out again as it is."""
+        """The messages with the edits in place. An edited message is made once and goes out again so."""
         edits = self._engine.edits
         if self._is_same:
             outgoing = self._out
@@ -290,7 +304,9 @@ class Pruner:
         for position in self._engine.touched:
             self._edited.pop(position, None)
         for position in changed:
-            outgoing[position] = self._edited_message(position, natives[position]) if position in edits else natives[position]
+            outgoing[position] = (
+                self._edited_message(position, natives[position]) if position in edits else natives[position]
+            )
         self._out = outgoing
         self._engine.touched.clear()
         return list(outgoing)
@@ -319,13 +335,24 @@ class Pruner:
         new = natives[kept:]
         names = [f"m{position}" for position in range(kept, len(natives))] if ids is None else ids[kept:]
         read = self.format.read
-        self._engine.extend([read(native, id) for native, id in zip(new, names, strict=True)])
+        messages = [read(native, name) for native, name in zip(new, names, strict=True)]
+        self._engine.extend(self._with_observed(messages))
         del self._natives[kept:], self._ids[kept:]
         self._natives += new
         self._ids += names
         self._has_ids = ids is not None
         if self._engine.total_tokens < size:
             self.engaged = False
+
+    def _with_observed(self, messages: list[Message]) -> list[Message]:
+        """The messages, the usage that was observed on the first new answer, where it carries none."""
+        usage, self._observed = self._observed, None
+        for position, message in enumerate(messages):
+            if usage is not None and message.role == "assistant":
+                if message.usage is None:
+                    messages[position] = msgspec.structs.replace(message, usage=usage)
+                break
+        return messages
 
     def _common(self, natives: Sequence[Native], ids: Sequence[str] | None) -> int:
         """How many messages from the start are as they were: the same objects or equal ones."""
@@ -372,7 +399,10 @@ class Pruner:
             return None
         engine = self._engine
         for earlier in engine.recalls:
-            if earlier.order < exchange.order and engine.transcript.messages[earlier.result_position].id == message:
+            if (
+                earlier.order < exchange.order
+                and engine.transcript.messages[earlier.result_position].id == message
+            ):
                 return engine.reference_of(earlier)
         return self.store.reference(message, reference)
 
@@ -423,35 +453,41 @@ class Pruner:
 
     def _context_tokens(self) -> int:
         """The context without masking, as far as it is known: a usage that this pruner saw is taken as
-        it is; one from before it may be that of a pruned request, and never prices a raw one."""
+        it is; one from before it may be that of a pruned request, and never prices a raw one.
+        """
         context = self._engine.context
         return context.estimate if self._answered() else max(context.estimate, context.raw)
 
     def _answered(self) -> list[tuple[int, int]]:
-        """The last request of this pruner that a valid usage has answered: its length and what was out of it."""
+        """The last request of this pruner that a valid usage answered: its length and what was out of it."""
         at = self._engine.context.usage_position
         return [sent for sent in self._sent if sent[0] <= at][-1:]
 
     def check_compaction(self, window: int, reserve: int) -> CompactionCheck:
         """Whether a compaction that the host is about to run on its threshold can be left out, in tokens:
-        what pruning can take out, less what the last usage lacks already."""
+        what pruning can take out, less what the last usage lacks already.
+        """
         engine = self._engine
         engine.context.advance(engine.transcript)
         before = self._context_tokens()
         already = sum(removed for _, removed in self._answered())
         savings = engine.removed_tokens + engine.unmasked_saving - already
         return CompactionCheck(
-            cancels_compaction(before, savings, window, reserve), before, before - savings, window - 2 * reserve
+            cancels_compaction(before, savings, window, reserve),
+            before,
+            before - savings,
+            window - 2 * reserve,
         )
 
     def compacted(self) -> None:
-        """The host has compacted: masking starts again from raw. Noticed by itself where the raw size drops."""
+        """The host has compacted: masking starts again from raw. Noticed by itself where the size drops."""
         self.engaged = False
         self._sent = []
         self._restart(len(self._natives))
 
-    def observe(self, usage: object = None, *, now: float | None = None) -> None:
-        """An answer came back. `usage` is read from the answer's message at the next request."""
+    def observe(self, usage: Usage | None = None, *, now: float | None = None) -> None:
+        """An answer came back, with this usage. A host whose messages carry usage need not pass it."""
+        self._observed = usage
         self._called_at = time.time() if now is None else now
 
     # ---- a person's own decisions, and looking back

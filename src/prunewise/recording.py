@@ -33,7 +33,8 @@ class LLMCall(msgspec.Struct, frozen=True):
 class Epoch(msgspec.Struct, frozen=True):
     """A stretch of the conversation in which messages were only added. A compaction, or a return to an
     earlier message, begins a new one, whose messages are all that the model was sent from then on:
-    the summary and what was kept, then what came after."""
+    the summary and what was kept, then what came after.
+    """
 
     messages: tuple[Message, ...]
     calls: tuple[LLMCall, ...]

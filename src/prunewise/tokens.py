@@ -78,7 +78,8 @@ def _pi_characters(part: Part) -> int:
             return utf16_length(part.name) + utf16_length(part.text)
         case ToolResult():
             return sum(
-                utf16_length(piece.text) if type(piece) is Text else _PI_IMAGE_CHARACTERS for piece in part.content
+                utf16_length(piece.text) if type(piece) is Text else _PI_IMAGE_CHARACTERS
+                for piece in part.content
             )
         case Image():
             return _PI_IMAGE_CHARACTERS

@@ -107,7 +107,7 @@ Part = Text | Thinking | Image | ToolCall | ToolResult | Shell | Opaque
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """What the provider counted for one LLM call, in tokens. `input` excludes what was read from or written to the cache."""
+    """What the provider counted for one LLM call, in tokens. `input` excludes the cache's share."""
 
     input: int = 0
     output: int = 0
@@ -139,7 +139,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 class Exchange(msgspec.Struct, frozen=True, gc=False):
-    """One tool call with its result: the unit of pruning. Positions count messages from 0, parts within them."""
+    """One tool call with its result: the unit of pruning. Positions count messages and parts from 0."""
 
     order: int
     """Call order: how many calls were made before this one."""
@@ -174,7 +174,17 @@ class Transcript:
     and calls without a result are in no exchange.
     """
 
-    __slots__ = ("_by_id", "_calls", "_open", "cwd", "exchanges", "llm_calls", "messages", "turns", "vocabulary")
+    __slots__ = (
+        "_by_id",
+        "_calls",
+        "_open",
+        "cwd",
+        "exchanges",
+        "llm_calls",
+        "messages",
+        "turns",
+        "vocabulary",
+    )
 
     def __init__(
         self,
@@ -207,7 +217,7 @@ class Transcript:
 
     @property
     def sent(self) -> int:
-        """How many messages have been sent to the model already: all before the last answer, and that answer."""
+        """How many messages the model has seen: all before the last answer, and that answer."""
         for position in range(len(self.messages) - 1, -1, -1):
             if self.messages[position].role == "assistant":
                 return position + 1

@@ -35,8 +35,8 @@ class Candidate(Protocol):
 class Batch(msgspec.Struct, frozen=True):
     """What could be pruned together before one request, and all that a price may depend on."""
 
-    candidates: Sequence[Candidate]
-    """Sorted by position."""
+    candidates: Callable[[], Sequence[Candidate]]
+    """Gives them, sorted by position; they are only put together where a gate looks at each."""
     earliest: int | None
     tokens_removed: int
     tail_tokens: Callable[[int], int]

@@ -21,7 +21,8 @@ State = Literal["idle", "mid_loop"]
 
 class Verdict(msgspec.Struct, frozen=True):
     """A gate's answer with its figures, in tokens and LLM calls. The price figures are None where the
-    gate prices nothing: in mode `off`, or with nothing to price."""
+    gate prices nothing: in mode `off`, or with nothing to price.
+    """
 
     mode: GateMode
     accepted: bool
@@ -45,7 +46,9 @@ def price(earliest: int | None, tail_tokens: int, tokens_removed: int, gate: Gat
     saving = ratio * tokens_removed
     calls = 0.0 if penalty == 0 else math.inf if saving == 0 else penalty / saving
     accepted = gate.mode == "always-apply" or calls <= threshold
-    return Verdict(gate.mode, accepted, threshold, earliest, tail_tokens, tokens_removed, penalty, saving, calls)
+    return Verdict(
+        gate.mode, accepted, threshold, earliest, tail_tokens, tokens_removed, penalty, saving, calls
+    )
 
 
 def break_even(

@@ -54,12 +54,18 @@ def candidates(epoch: Epoch, rules: Rules, vocabulary: Vocabulary, cwd: str | No
             seen.update(one.target for one in new)
             state = engine.transcript.state
             remaining = len(epoch.calls) - number
-            found += [_found(one, call.position, state, engine.tail_tokens(one.position), remaining) for one in new]
+            found += [
+                _found(one, call.position, state, engine.tail_tokens(one.position), remaining) for one in new
+            ]
     return found
 
 
 def _found(
-    proposal: Proposal, boundary: int, state: Literal["idle", "mid_loop"], tail_tokens: int, remaining_calls: int
+    proposal: Proposal,
+    boundary: int,
+    state: Literal["idle", "mid_loop"],
+    tail_tokens: int,
+    remaining_calls: int,
 ) -> Found:
     return Found(
         proposal.strategy,
@@ -75,5 +81,5 @@ def _found(
 
 
 def _reference(message: str, call_id: str) -> str:  # noqa: ARG001
-    """A reference of the usual length: the stores of recordings are not at hand, and only its size matters."""
+    """A reference of the usual length: only its size matters here."""
     return "#1000"

@@ -1,4 +1,4 @@
-"""Where a conversation's ledger and originals live. A store issues the recall references that markers carry."""
+"""Where a conversation's ledger and originals live. A store issues the markers' recall references."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ class Memory:
 
     def reference(self, message: str, call_id: str) -> str | None:
         """The call's id, or the message's for an output that no call asked for; None where
-        neither can stand in a marker."""
+        neither can stand in a marker.
+        """
         reference = call_id or message
         return reference if is_reference(reference) else None
 

@@ -48,7 +48,11 @@ STRATEGIES = (
         lambda s: s.strategies.error_purge.enabled,
         lambda s: ErrorPurge(s.strategies.error_purge.min_turns_old),
     ),
-    Registered("superseded-file-ops", lambda s: s.strategies.superseded_file_ops.enabled, lambda _: SupersededFileOps()),
+    Registered(
+        "superseded-file-ops",
+        lambda s: s.strategies.superseded_file_ops.enabled,
+        lambda _: SupersededFileOps(),
+    ),
 )
 """All strategies, in the order in which they win where several propose one target."""
 

@@ -44,7 +44,7 @@ class Dedupe:
 
 
 def _newest(group: tuple[Exchange, ...]) -> tuple[tuple[Exchange, ...], list[Exchange]]:
-    """Split a group into what stays (the newest by call order, and the newest successful one) and the rest."""
+    """Split a group into what stays (the newest, and the newest successful one) and the rest."""
     newest = max(group, key=_order)
     successful = max((one for one in group if not one.result.is_error), key=_order, default=newest)
     return (
