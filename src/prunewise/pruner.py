@@ -19,8 +19,9 @@ from prunewise import formats, ledger, recall
 from prunewise.engine import Engine, Proposal, Rules
 from prunewise.errors import RecallError, RefusedError
 from prunewise.formats import Format, Native
-from prunewise.gates import Gate, Verdict, documented
-from prunewise.ledger import Decision, Entry, Restore, Savings
+from prunewise.gates import Batch, Gate, Verdict, documented
+from prunewise.ledger import Decision, Entry, Restore, Savings, Target
+from prunewise.listing import Listed, listing
 from prunewise.masking import Output, cancels_compaction, engages
 from prunewise.plan import Masked, Plan
 from prunewise.settings import DEFAULTS, Settings
@@ -408,14 +409,18 @@ class Pruner:
 
     def _record(self, proposals: Sequence[Proposal], now: float) -> tuple[Decision, ...]:
         """Keep the originals, write the decisions down, and only then let them stand."""
-        at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        decisions = tuple(self._decision(proposal, at) for proposal in proposals)
-        savings = [
-            Savings(decision.idempotency_key, decision.strategy_id, proposal.tokens_removed, at)
-            for decision, proposal in zip(decisions, proposals, strict=True)
-        ]
-        self._write([entry for pair in zip(decisions, savings, strict=True) for entry in pair])
-        return decisions
+        entries = self._decided(proposals, _iso(now))
+        self._write(entries)
+        return tuple(entry for entry in entries if isinstance(entry, Decision))
+
+    def _decided(self, proposals: Sequence[Proposal], at: str) -> list[Entry]:
+        """The entries for these proposals, each a decision and what it saves; the originals are kept."""
+        entries: list[Entry] = []
+        for proposal in proposals:
+            decision = self._decision(proposal, at)
+            saved = proposal.tokens_removed
+            entries += decision, Savings(decision.idempotency_key, decision.strategy_id, saved, at)
+        return entries
 
     def _decision(self, proposal: Proposal, at: str) -> Decision:
         exchange = self._engine.transcript.exchange(proposal.call)
@@ -492,6 +497,54 @@ class Pruner:
 
     # ---- a person's own decisions, and looking back
 
+    def listing(self) -> list[Listed]:
+        """Every part of the messages read that a person may prune or restore, oldest first."""
+        return listing(self._engine, self._ledger, self.store.ledger())
+
+    def preview(self, targets: Sequence[Target]) -> Verdict:
+        """What it would cost and save to prune these together: the gate's figures, whatever its mode.
+
+        Raises:
+            RefusedError: as `prune_call`.
+        """
+        engine, rules = self._engine, self.policy.rules
+        proposals = sorted((engine.manual(*target) for target in targets), key=lambda one: one.position)
+        batch = Batch(
+            lambda: proposals,
+            proposals[0].position if proposals else None,
+            sum(one.tokens_removed for one in proposals),
+            engine.tail_tokens,
+            engine.transcript.state,
+            engine.transcript.sent,
+            calls=engine.transcript.llm_calls,
+            prices=rules.prices,
+        )
+        return rules.gate(batch, msgspec.structs.replace(rules.settings.gate, mode="always-apply"))
+
+    def decide(
+        self, prune: Sequence[Target] = (), restore: Sequence[Target] = (), *, now: float | None = None
+    ) -> tuple[Entry, ...]:
+        """Prune and restore at a person's wish, all in one addition to the ledger: the entries added.
+
+        Prunes are past floor, recency and gate.
+
+        Raises:
+            RefusedError: one to prune is not there, protected, pruned already, or would not get smaller;
+                or nothing stands for one to restore. Nothing is added then.
+        """
+        at = _iso(time.time() if now is None else now)
+        restores = [
+            Restore(decision.idempotency_key, at)
+            for decision in self._ledger.active
+            if decision.target in restore
+        ]
+        for call_id, kind in restore:
+            if (call_id, kind) not in self._ledger.standing:
+                raise RefusedError(f"{call_id}: nothing is pruned under this key or call id")
+        entries = [*restores, *self._decided([self._engine.manual(*target) for target in prune], at)]
+        self._write(entries)
+        return tuple(entries)
+
     def prune_call(self, call_id: str, kind: ToolKind = TOOL_RESULT, *, now: float | None = None) -> Decision:
         """Prune one output (or a call's input) at a person's wish, past floor, recency and gate.
 
@@ -507,10 +560,9 @@ class Pruner:
         Raises:
             RefusedError: nothing stands for it.
         """
-        at = datetime.fromtimestamp(time.time() if now is None else now, UTC)
-        stamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = _iso(time.time() if now is None else now)
         restores = tuple(
-            Restore(decision.idempotency_key, stamp)
+            Restore(decision.idempotency_key, at)
             for decision in self._ledger.active
             if key in (decision.idempotency_key, decision.correlation.tool_call_id)
         )
@@ -550,6 +602,12 @@ def _resolve(settings: SettingsLike) -> tuple[Settings, list[str]]:
     from prunewise.stores.settings_files import resolve  # costs more to import than all of the engine
 
     return resolve(settings)
+
+
+def _iso(now: float) -> str:
+    """Seconds since the epoch as the ledger writes a time."""
+    moment = datetime.fromtimestamp(now, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def original_of(exchange: Exchange, message: str, kind: ToolKind) -> Original:
