@@ -148,8 +148,6 @@ class Pruner:
         self._has_ids = False
         self._edits: tuple[Edit, ...] = ()
         self._edited: dict[int, Native] = {}
-        self._out: list[Native] = []
-        self._is_same = False
         self._sent: list[tuple[int, int]] = []
         self._called_at: float | None = None
         self._observed: Usage | None = None
@@ -294,31 +292,20 @@ class Pruner:
 
     def _outgoing(self, natives: Sequence[Native]) -> list[Native]:
         """The messages with the edits in place. An edited message is made once and goes out again so."""
-        edits = self._engine.edits
-        if self._is_same:
-            outgoing = self._out
-            outgoing.extend(natives[len(outgoing) :])
-            changed = self._engine.touched
-        else:
-            outgoing = list(natives)
-            changed = edits.keys() | self._engine.touched
-        for position in self._engine.touched:
-            self._edited.pop(position, None)
-        for position in changed:
-            outgoing[position] = (
-                self._edited_message(position, natives[position]) if position in edits else natives[position]
-            )
-        self._out = outgoing
-        self._engine.touched.clear()
-        return list(outgoing)
-
-    def _edited_message(self, position: int, native: Native) -> Native:
-        edited = self._edited.get(position)
-        if edited is None:
-            edits = self._engine.edits[position]
-            edited = self.format.apply(native, [edits[part] for part in sorted(edits)])
-            self._edited[position] = edited
-        return edited
+        engine, edited = self._engine, self._edited
+        for position in engine.touched:
+            edits = engine.edits.get(position)
+            if edits is None:
+                edited.pop(position, None)
+            else:
+                edited[position] = self.format.apply(
+                    natives[position], [edits[part] for part in sorted(edits)]
+                )
+        engine.touched.clear()
+        outgoing = list(natives)
+        for position, message in edited.items():
+            outgoing[position] = message
+        return outgoing
 
     def _read(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         """Bring the engine to these messages: only what is new, where the rest is as it was."""
@@ -328,11 +315,6 @@ class Pruner:
         if kept < known:
             size = self._engine.total_tokens
             self._restart(kept)
-        # A host that passes the same objects is seen by its first and last message; that only decides
-        # what is kept for the next comparison, and never whether messages are taken for equal.
-        self._is_same = kept == known == len(self._out) and (
-            not kept or (natives[0] is self._natives[0] and natives[kept - 1] is self._natives[kept - 1])
-        )
         new = natives[kept:]
         names = [f"m{position}" for position in range(kept, len(natives))] if ids is None else ids[kept:]
         read = self.format.read
@@ -377,7 +359,6 @@ class Pruner:
         self._engine.extend(messages)
         self._engine.touched.update(edit.position for edit in self._edits if edit.position < kept)
         self._edited.clear()
-        self._out = []
         self._sent = [(min(sent, kept), 0)] if sent else []
 
     def _fresh_engine(self) -> Engine:
