@@ -1,0 +1,114 @@
+"""All session formats: which one a file has, and where each agent keeps its sessions.
+
+Knows the readers by name, and loads none before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from prunewise.errors import InputError
+from prunewise.recording import Recording
+
+HEAD = 65536
+"""How many of a file's first bytes tell its format."""
+
+_MODULES: Mapping[str, str] = {
+    "pi": "pi_recording",
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "copilot": "copilot",
+    "opencode": "opencode",
+    "gemini-cli": "gemini_cli",
+    "swe-agent": "swe_agent",
+    "request": "request_body",
+}
+"""The module of each format, in the order in which they are asked."""
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """One session format. The module is loaded when one of the two is called."""
+
+    name: str
+    module: str
+
+    def detect(self, head: bytes) -> bool:
+        """Whether a file that begins with these bytes (64 kB of it, or all) has this format."""
+        return bool(self._loaded.detect(head))
+
+    def read_recording(self, source: str, data: bytes) -> Recording:
+        """Read a file of this format; `source` is what it is called in messages.
+
+        Raises:
+            InputError: it has another format.
+        """
+        recording: Recording = self._loaded.read_recording(source, data)
+        return recording
+
+    @property
+    def _loaded(self) -> ModuleType:
+        return import_module(f"prunewise.formats.{self.module}")
+
+    def __iter__(self) -> Iterator[Callable[..., object]]:
+        """The pair of (detect, read_recording)."""
+        return iter((self.detect, self.read_recording))
+
+
+READERS: Mapping[str, Reader] = {name: Reader(name, module) for name, module in _MODULES.items()}
+"""Each session format by name, as a pair of (detect, read_recording)."""
+
+
+def detect(head: bytes) -> str | None:
+    """The name of the format of a file that begins with these bytes (64 kB of it, or all), or None."""
+    return next((name for name, reader in READERS.items() if reader.detect(head)), None)
+
+
+def read_recording(source: str, data: bytes, format: str | None = None) -> Recording:
+    """Read a session file of any format, or of a given one.
+
+    Raises:
+        InputError: its format is not known, or it cannot be read.
+    """
+    name = format or detect(data[:HEAD])
+    if name is None or name not in READERS:
+        said = "its format is not known" if name is None else f"format {name!r} is not known"
+        msg = f"{source}: {said}; known session formats: {', '.join(READERS)}"
+        raise InputError(msg)
+    return READERS[name].read_recording(source, data)
+
+
+_FOLDERS = (
+    ("pi", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions", "*/*.jsonl"),
+    ("claude-code", "CLAUDE_CONFIG_DIR", ".claude", "projects", "*/*.jsonl"),
+    ("codex", "CODEX_HOME", ".codex", "sessions", "*/*/*/rollout-*.jsonl"),
+    ("opencode", "", ".local/share/opencode", "", "opencode*.db"),
+    ("gemini-cli", "", ".gemini", "tmp", "*/chats/*.json*"),
+    ("copilot", "", ".copilot", "session-state", "*/events.jsonl"),
+    ("qwen-code", "", ".qwen", "projects", "*/chats/*.jsonl"),
+)
+"""For each agent: the variable that names its folder, that folder from the home folder where the
+variable is not set, the folder of sessions in it, and the pattern of their files."""
+
+
+def known_session_folders(environment: Mapping[str, str], home: Path) -> list[tuple[str, Path, str]]:
+    """Where each known agent keeps its sessions: (agent, folder, pattern of the files in it).
+
+    The folders need not be there. opencode's files are databases, see `opencode.read_database`.
+    """
+    found: list[tuple[str, Path, str]] = []
+    for agent, variable, usual, inner, pattern in _FOLDERS:
+        named = environment.get(variable, "").strip() if variable else ""
+        base = (
+            Path(named.replace("~", str(home), 1) if named.startswith("~") else named)
+            if named
+            else home / usual
+        )
+        if agent == "opencode" and environment.get("XDG_DATA_HOME", "").strip():
+            base = Path(environment["XDG_DATA_HOME"].strip()) / "opencode"
+        found.append((agent, base / inner if inner else base, pattern))
+    return found
