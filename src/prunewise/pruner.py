@@ -357,7 +357,8 @@ class Pruner:
         sent = self._sent[-1][0] if self._sent else 0
         self._engine = self._fresh_engine()
         self._engine.extend(messages)
-        self._engine.touched.update(edit.position for edit in self._edits if edit.position < kept)
+        self._edits = tuple(edit for edit in self._edits if edit.position < kept)
+        self._engine.touched.update(edit.position for edit in self._edits)
         self._edited.clear()
         self._sent = [(min(sent, kept), 0)] if sent else []
 
