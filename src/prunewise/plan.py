@@ -59,13 +59,14 @@ class Plan(msgspec.Struct, frozen=True):
             "state": self.state,
             "totalTokens": self.total_tokens,
             "proposals": [{key: proposal[key] for key in _PROPOSAL_KEYS} for proposal in proposals],
-            "verdict": None if self.verdict is None else _verdict(self.verdict),
+            "verdict": None if self.verdict is None else verdict_to_dict(self.verdict),
             "decisions": [to_data(decision)[1] for decision in self.decisions],
             "masked": msgspec.to_builtins(self.masked),
         }
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
+    """A verdict's figures as they stand in the plan's JSON."""
     calls = verdict.break_even_calls
     unbounded = calls is not None and math.isinf(calls)
     figures: dict[str, Any] = {

@@ -45,6 +45,15 @@ def recall_parts(store: Store, reference: str) -> list[Any]:
     return [{"type": "text", "text": text}, *original.images]
 
 
+def original(store: Store, reference: str) -> Original:
+    """The output itself, in parts, whatever its length: past any marker that was stored in its place.
+
+    Raises:
+        RecallError: it leads to no output, with the reason in one line.
+    """
+    return _follow(store, _parse(reference)[0])
+
+
 def _shown(store: Store, reference: str) -> tuple[str, Original]:
     plain, full = _parse(reference)
     original = _follow(store, plain)

@@ -7,9 +7,11 @@ COLUMNS says otherwise. Text from sessions is never trusted: control characters 
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import click
 
@@ -69,17 +71,32 @@ def stdout() -> Console:
 def show(console: Console, *parts: RenderableType) -> None:
     """Write the parts. Lines end where their text ends, on a terminal or not."""
     with console.capture() as captured:
-        console.print(*parts, sep="\n")
+        for part in parts:
+            console.print(part, soft_wrap=bool(getattr(part, "no_wrap", None)))
     text = captured.get()
     if not console.is_terminal:
         text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
     click.echo(text, nl=False, color=True)
 
 
+def unbroken(text: str, style: str = "") -> RenderableType:
+    """A line that is to be copied or searched for: it stays one line, however long it is."""
+    from rich.text import Text
+
+    return Text(one_line(text), style, no_wrap=True, overflow="ignore")
+
+
 def table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int] | None = None
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    widths: Sequence[int] | None = None,
+    styles: Sequence[str] = (),
 ) -> RenderableType:
-    """A table without lines; every row is one line of text. Tables of the same widths line up."""
+    """A table without lines; every row is one line of text. Tables of the same widths line up.
+
+    `styles` are those of the rows.
+    """
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -89,12 +106,12 @@ def table(
     grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for column, width in zip(columns, widths, strict=True):
         grid.add_column(column.head, justify=column.align, style=column.style, width=width, no_wrap=True)
-    for row in rows:
-        grid.add_row(*(Text(_elided(one, width)) for one, width in zip(row, widths, strict=True)))
+    for row, style in zip_longest(rows, styles[: len(rows)]):
+        grid.add_row(*(Text(elided(one, width)) for one, width in zip(row, widths, strict=True)), style=style)
     return Padding(grid, (0, 0, 0, _INDENT))
 
 
-def _elided(text: str, width: int) -> str:
+def elided(text: str, width: int) -> str:
     """The text without its middle, where it is too wide: of a path or a command both ends tell most."""
     from rich.cells import cell_len, set_cell_size
 
@@ -124,7 +141,20 @@ def fitted(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[
 
 def write_json(document: dict[str, Any]) -> None:
     """One JSON document, in ASCII: valid under every encoding, and with half a character in it too."""
-    click.echo(json.dumps(document, indent=2))
+    try:
+        text = json.dumps(document, indent=2, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(document), indent=2)
+    click.echo(text)
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that JSON has not, which a session's arguments may hold."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in cast("Mapping[str, Any]", value).items()}
+    return [_finite(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def warn(messages: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from itertools import groupby
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from prunewise.cli import console
 from prunewise.cli.console import TOKENS, WHAT, Column, cell, count, number
 from prunewise.cli.sessions import Conversation, converse, digest, until
+from prunewise.cli.verdicts import in_words, pays
 from prunewise.engine import Proposal
 from prunewise.gates import Verdict
 from prunewise.plan import Plan
@@ -116,19 +116,18 @@ def _page(view: _View) -> list[RenderableType]:
     parts: list[RenderableType] = [*_summary(view), *_proposals(view), *_verdict(view)]
     parts += _decisions(view)
     parts += _masked(view)
-    return [*parts, "", _next(view)]
+    return [*parts, *_next(view)]
 
 
 def _summary(view: _View) -> list[RenderableType]:
-    from rich.text import Text
-
     plan, conversation = view.plan, view.conversation
     messages = count(plan.messages, "message")
     if plan.messages < conversation.of:
         messages = f"the first {plan.messages:,} of {conversation.of:,} messages"
-    title = Text(cell(str(conversation.path)), style="bold")
-    title.append(f": {messages}, {number(plan.total_tokens)} tokens", style="not bold")
-    return [title, f"State: {_STATES[plan.state]}"]
+    return [
+        console.unbroken(str(conversation.path), "bold"),
+        f"{messages}, {number(plan.total_tokens)} tokens; state: {_STATES[plan.state]}",
+    ]
 
 
 def _proposals(view: _View) -> list[RenderableType]:
@@ -141,7 +140,7 @@ def _proposals(view: _View) -> list[RenderableType]:
     for (strategy, reason), group in groupby(ordered, key=_group):
         title = Text(f"{strategy}: ", style="bold cyan")
         title.append(reason, style="not bold default")
-        parts += ["", title, console.table(columns, [_row(view, one) for one in group], widths)]
+        parts += ["", title, console.table(columns, [_row(view, one) for one in group], widths=widths)]
     return parts
 
 
@@ -174,26 +173,6 @@ def _verdict(view: _View) -> list[RenderableType]:
     return ["", text]
 
 
-def in_words(verdict: Verdict, batch: str) -> str:
-    """A verdict's figures as sentences, up to the colon before the answer."""
-    removed = count(verdict.tokens_removed, "token")
-    if verdict.penalty is None or verdict.recurring_saving is None or verdict.break_even_calls is None:
-        return f"{batch} would take {removed} out of each request. The gate is off and prices nothing: "
-    calls = verdict.break_even_calls
-    after = "never" if math.isinf(calls) else f"after {_calls(calls, verdict.threshold)} LLM calls"
-    return (
-        f"{batch} would take {removed} out of each request, from message {verdict.earliest} on. "
-        f"Once, {count(verdict.tail_tokens, 'token')} from there on are cached again, which costs as much as "
-        f"{number(verdict.penalty)} fresh tokens; each later LLM call then saves "
-        f"{number(verdict.recurring_saving)}. Break-even {after}, threshold {number(verdict.threshold)}: "
-    )
-
-
-def pays(verdict: Verdict) -> bool:
-    """Whether a priced batch breaks even within the threshold, whatever the gate's mode."""
-    return verdict.break_even_calls is None or verdict.break_even_calls <= verdict.threshold
-
-
 def _answer(verdict: Verdict) -> str:
     if verdict.penalty is None:
         return "all of it goes."
@@ -202,14 +181,6 @@ def _answer(verdict: Verdict) -> str:
     return (
         "it does not pay, and goes all the same (always-apply)." if verdict.accepted else "it does not pay."
     )
-
-
-def _calls(calls: float, threshold: float) -> str:
-    """Break-even calls, as precise as it takes to see on which side of the threshold they are."""
-    for decimals in range(1, 7):
-        if (round(calls, decimals) > threshold) == (calls > threshold):
-            return f"{calls:,.{decimals}f}".removesuffix(".0")
-    return repr(calls)
 
 
 def _decisions(view: _View) -> list[RenderableType]:
@@ -253,10 +224,12 @@ def _masked(view: _View) -> list[RenderableType]:
     return ["", title, console.table((_MESSAGE, _TOOL, WHAT, _GOES), rows)]
 
 
-def _next(view: _View) -> RenderableType:
-    from rich.text import Text
-
+def _next(view: _View) -> list[RenderableType]:
     saved = view.plan.saved
     goes = f"The request would go out {number(saved)} tokens smaller. " if saved else ""
     path = shlex.quote(str(view.conversation.path))
-    return Text(f"{goes}Nothing was changed. To prune or restore by hand:\nprunewise prune {cell(path)}")
+    return [
+        "",
+        f"{goes}Nothing was changed. To prune or restore by hand:",
+        console.unbroken(f"  prunewise prune {path}"),
+    ]

@@ -18,6 +18,8 @@ import click
 from prunewise import __version__
 from prunewise.cli.console import one_line
 from prunewise.cli.plan import plan
+from prunewise.cli.prune import prune
+from prunewise.cli.recall import recall
 from prunewise.errors import PrunewiseError
 
 INPUT_AT_FAULT = 1
@@ -37,7 +39,8 @@ def program() -> None:
     """Say which old tool outputs of an agent's session can go, and whether that pays."""
 
 
-program.add_command(plan)
+for command in (plan, prune, recall):
+    program.add_command(command)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -62,6 +62,10 @@ class Conversation(msgspec.Struct, frozen=True):
     """How many messages the whole branch has."""
     cwd: str | None
     loaded: Loaded
+    settings: Path | None = None
+    """The file that the settings were asked for in."""
+    given_cwd: Path | None = None
+    """The working directory that was asked for."""
 
     @property
     def natives(self) -> list[dict[str, object]]:
@@ -101,7 +105,8 @@ def converse(
     if loaded is None:
         loaded = load(place, model=_model(session, leaf))
     messages = session.context(leaf)
-    return Conversation(path, session, Branch(session, leaf), messages, len(messages), place, loaded)
+    branch = Branch(session, leaf)
+    return Conversation(path, session, branch, messages, len(messages), place, loaded, settings, cwd)
 
 
 def until(conversation: Conversation, count: int) -> Conversation:

@@ -1,0 +1,42 @@
+"""`prunewise recall`: the full output that a marker stands for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from prunewise import recall as recalling
+from prunewise.cli import console
+from prunewise.stores.pi_session import PiSession
+
+
+@click.command(epilog="Example: prunewise recall examples/session.jsonl '#7:full'")
+@click.argument("session", type=click.Path(path_type=Path))
+@click.argument("reference", metavar="REF")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document, with the tool and the images."
+)
+def recall(*, session: Path, reference: str, as_json: bool) -> None:
+    """Print the output that the reference REF in a marker of SESSION leads to.
+
+    REF is #LINE or an entry's id; in a shell, put it in quotes. Of a long output this prints the
+    beginning; with :full behind REF it prints all of it, exactly as it is stored.
+    """
+    store = PiSession.open(session)
+    text = recalling.recall(store, reference)
+    if as_json:
+        original = recalling.original(store, reference)
+        console.write_json(
+            {
+                "reference": reference.strip().removesuffix(recalling.FULL),
+                "tool": original.name,
+                "text": text,
+                "input": original.input,
+                "images": list(original.images),
+            }
+        )
+    else:
+        click.echo(text, nl=sys.stdout.isatty() and not text.endswith("\n"))
+    console.warn(store.warnings)
