@@ -114,6 +114,6 @@ def _head(text: str, limit: int) -> str:
     head = text[:limit]
     while (excess := utf16_length(head) - limit) > 0:
         head = head[: -((excess + 1) // 2)]
-    if "\ud800" <= head[-1:] <= "\udbff":
-        head = head[:-1]  # half of a pair that the text holds as two lone surrogates
+    if "\ud800" <= head[-1:] <= "\udbff" and "\udc00" <= text[len(head) : len(head) + 1] <= "\udfff":
+        head = head[:-1]  # half of a pair that the text holds as two surrogates
     return head

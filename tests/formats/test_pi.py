@@ -15,10 +15,10 @@ from prunewise.transcript import (
     SHELL_OUTPUT,
     TOOL_INPUT,
     TOOL_RESULT,
-    Image,
-    Message,
     Edit,
+    Image,
     Kind,
+    Message,
     Opaque,
     Part,
     ReplacePart,
@@ -60,7 +60,7 @@ odd_messages = st.dictionaries(
 )
 
 
-def user(content: Any) -> Native:
+def user(content: object) -> Native:
     return {"role": "user", "content": content}
 
 
@@ -72,7 +72,7 @@ def result(*blocks: Any, **more: Any) -> Native:
     return {"role": "toolResult", "toolCallId": "c1", "toolName": "read", "content": list(blocks), **more}
 
 
-def call(arguments: Any, **more: Any) -> Native:
+def call(arguments: object, **more: Any) -> Native:
     return {"type": "toolCall", "id": "c1", "name": "read", "arguments": arguments, **more}
 
 
@@ -222,7 +222,7 @@ def text(value: str) -> Native:
         pytest.param([1], "other", (Opaque(3),), id="what is no message is opaque"),
     ],
 )
-def test_reading(native: Any, role: str, parts: tuple[Part, ...]):
+def test_reading(native: Native, role: str, parts: tuple[Part, ...]):
     message = PI.read(native, "m1")
     assert (message.id, message.role, message.parts) == ("m1", role, parts)
 
@@ -246,7 +246,7 @@ def test_reading(native: Any, role: str, parts: tuple[Part, ...]):
         pytest.param("stop", None, None, id="none without one"),
     ],
 )
-def test_usage(stop: Any, usage: Any, read: Usage | None):
+def test_usage(stop: object, usage: object, read: Usage | None):
     assert PI.read(assistant(stopReason=stop, usage=usage), "m1").usage == read
 
 
@@ -262,7 +262,7 @@ def test_usage(stop: Any, usage: Any, read: Usage | None):
         (-5, None),
     ],
 )
-def test_time_comes_from_milliseconds(stamp: Any, seconds: float | None):
+def test_time_comes_from_milliseconds(stamp: object, seconds: float | None):
     assert PI.read(assistant(timestamp=stamp, model="m"), "m1").time == seconds
 
 
@@ -272,7 +272,7 @@ def test_the_model_is_the_assistants():
 
 
 @given(odd_messages | json_values)
-def test_reading_never_raises(native: Any):
+def test_reading_never_raises(native: Native):
     assert isinstance(PI.read(native, "m"), Message)
 
 

@@ -22,7 +22,7 @@ class Log:
     """A session file in the making. Each entry follows the one before it unless told otherwise."""
 
     def __init__(
-        self, *, version: int | None = 3, id: str = "the-session", at: int = 0, **header: Any
+        self, *, version: int | None = 3, id: str = "the-session", at: int = 0, ids: str = "e", **header: Any
     ) -> None:
         first = {
             "type": "session",
@@ -35,6 +35,7 @@ class Log:
         self.lines: list[str] = [dump({key: value for key, value in first.items() if value is not None})]
         self.version = version or 1
         self.at = at
+        self.ids = ids
         self.last: str | None = None
         self.calls = 0
 
@@ -43,7 +44,7 @@ class Log:
     ) -> str:
         """Add an entry and give its id; in version 1 it has none."""
         self.at = self.at + 1 if at is None else at
-        name = id or f"e{len(self.lines) + 1:07d}"
+        name = id or f"{self.ids}{len(self.lines) + 1:07d}"
         entry: Record = {"type": type}
         if self.version > 1:
             entry |= {"id": name, "parentId": self.last if parent is UNSAID else parent}

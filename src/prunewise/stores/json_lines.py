@@ -99,7 +99,7 @@ def _trailing(content: str, is_record: Callable[[Record], bool]) -> list[Record]
             value, stop = _lenient.raw_decode(content, start)
         except json.JSONDecodeError as error:
             stop = error.pos
-        except (ValueError, RecursionError):
+        except RecursionError:
             stop = end
         else:
             if not content[stop:end].strip(_PAUSE) and is_record(value):

@@ -290,7 +290,10 @@ class PiSession:
     def _rename_earlier(self, name: str, number: int) -> None:
         """Of two entries with one id the later has it, as in pi; the earlier gets a name of its own."""
         earlier = self._by_id[name]
-        renamed = msgspec.structs.replace(earlier, id=f"{name}@{earlier.line}")
+        own = f"{name}@{earlier.line}"
+        while own in self._by_id:
+            own += "+"  # glued onto the same line
+        renamed = msgspec.structs.replace(earlier, id=own)
         index = bisect_left(self.entries, earlier.line, key=attrgetter("line"))
         while self.entries[index] is not earlier:
             index += 1

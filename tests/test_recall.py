@@ -1,0 +1,125 @@
+"""Recall: the two forms of a reference, how an output is laid out, and that it is never a marker."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.stores.sessions import IMAGE, Log, decision
+
+from prunewise import markers
+from prunewise.errors import RecallError
+from prunewise.recall import FULL, LIMIT, recall, recall_parts
+from prunewise.stores import Original
+from prunewise.stores.memory import Memory
+from prunewise.stores.pi_session import PiSession
+from prunewise.tokens import utf16_length
+from prunewise.transcript import TOOL_INPUT, Image, Text
+
+
+def keeping(*content: str | Image, **more: object) -> Memory:
+    store = Memory()
+    parts = tuple(Text(part) if isinstance(part, str) else part for part in content)
+    store.keep("c1", Original("m1", "read", parts, **more))  # pyright: ignore[reportArgumentType]
+    return store
+
+
+def units(text: str) -> int:
+    return utf16_length(text)
+
+
+@pytest.mark.parametrize("reference", ["c1", " c1\n", "c1:full", " c1:full ", "c1 :full"])
+def test_white_space_and_the_full_suffix_do_not_matter_for_a_short_output(reference: str):
+    assert recall(keeping("the output"), reference) == "the output"
+
+
+def test_up_to_the_limit_an_output_is_whole():
+    assert recall(keeping("x" * LIMIT), "c1") == "x" * LIMIT
+
+
+def test_a_longer_one_is_cut_and_names_the_full_form_in_one_more_line():
+    text = recall(keeping("x" * (LIMIT + 1)), "c1")
+    shown, hint = text.rsplit("\n", 1)
+    assert shown == "x" * LIMIT
+    assert hint == '[12,000 of 12,001 characters; recall "c1:full" gives all of it]'
+    assert recall(keeping("x" * 50_000), "c1:full") == "x" * 50_000
+
+
+@given(
+    st.lists(
+        st.sampled_from(["x" * 2999, "é" * 4000, "😀" * 1499, "😀", "\ud800", "\udc00", "a"]), max_size=24
+    )
+)
+def test_a_cut_never_splits_a_character_nor_passes_the_limit(pieces: list[str]):
+    whole = "".join(pieces)
+    text = recall(keeping(whole), "c1")
+    if units(whole) <= LIMIT:
+        assert text == whole
+        return
+    shown = text.rsplit("\n", 1)[0]
+    assert whole.startswith(shown)
+    assert LIMIT - 2 <= units(shown) <= LIMIT
+    assert not ("\ud800" <= shown[-1] <= "\udbff" and "\udc00" <= whole[len(shown)] <= "\udfff")
+
+
+def test_a_purged_input_comes_first_as_json():
+    store = keeping("Error: no", input={"path": "é", "lines": [1, 2.5]})
+    assert recall(store, "c1") == 'Input: {"path": "é", "lines": [1, 2.5]}\n\nOutput:\nError: no'
+
+
+def test_images_are_named_in_the_text_and_come_with_the_parts():
+    store = keeping("before", Image("image/png", 4), "after", images=(IMAGE,))
+    text = "before\n[image: image/png]\nafter"
+    assert recall(store, "c1") == text
+    assert recall_parts(store, "c1") == [{"type": "text", "text": text}, IMAGE]
+
+
+@pytest.mark.parametrize("reference", ["", "  ", ":full", " :full "])
+def test_a_missing_reference_is_said(reference: str):
+    with pytest.raises(RecallError, match="is missing"):
+        recall(keeping("x"), reference)
+
+
+def test_an_unknown_reference_is_said():
+    with pytest.raises(RecallError, match="c2: no output"):
+        recall(keeping("x"), "c2:full")
+
+
+def marker(reference: str) -> str:
+    return markers.output("read", 900, markers.DUPLICATE, reference)
+
+
+def test_a_stored_marker_is_followed_to_what_it_stands_for():
+    store = keeping("the output")
+    store.keep("c2", Original("m2", "recall", (Text(marker("c1")),)))
+    store.keep("c3", Original("m3", "recall", (Text(marker("c2")),)))
+    assert recall(store, "c3") == recall(store, "c3:full") == "the output"
+
+
+def test_an_output_that_only_holds_a_marker_among_others_is_itself():
+    text = f"see {marker('c9')}"
+    assert recall(keeping(text), "c1") == text
+
+
+@pytest.mark.parametrize("first", ["c1", "c2"])
+def test_markers_that_lead_in_a_circle_are_said(first: str):
+    store = keeping(marker("c2"))
+    store.keep("c2", Original("m2", "recall", (Text(marker("c1")),)))
+    with pytest.raises(RecallError, match=re.escape(f"{first}: the stored output is only a marker")):
+        recall(store, first)
+
+
+def test_a_marker_that_leads_nowhere_is_not_given_out():
+    with pytest.raises(RecallError, match="c9: no output was kept"):
+        recall(keeping(marker("c9")), "c1")
+
+
+def test_a_session_files_outputs_are_recalled():
+    log = Log()
+    log.exchange("Error: no", error=True, path="b.py")
+    log.ledger(decision("c1", TOOL_INPUT))
+    log.message("toolResult", [{"type": "text", "text": marker("#3")}], toolCallId="c2", toolName="recall")
+    session = PiSession.from_bytes(log.bytes())
+    expected = 'Input: {"path": "b.py"}\n\nOutput:\nError: no'
+    assert recall(session, "#3") == recall(session, f"#3{FULL}") == recall(session, "e0000003") == expected
+    assert recall(session, "#5") == expected
