@@ -175,12 +175,13 @@ class Engine:
             if known is not None:
                 if _PRIORITY[known.strategy] <= _PRIORITY[strategy]:
                     continue
-                self._drop(target)
             elif protect(exchange) is not None:
                 continue
             proposal = self._measure(strategy, exchange, kind, stale.reason, floor)
             if proposal is None:
-                continue
+                continue  # and what another strategy said of it still holds
+            if known is not None:
+                self._drop(target)
             ripe_at = recent + (exchange.call_turn if kind == TOOL_INPUT else exchange.result_turn)
             if ripe_at <= turn:
                 self._add_ripe(target, proposal)
