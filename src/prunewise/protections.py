@@ -69,7 +69,7 @@ class Protections:
         answer = None
         for glob, literal in self._globs:
             # The longest literal of a glob must be in what it matches: this settles nearly every string.
-            if literal in text and any(pattern.match(text) for pattern in self._compiled(glob)):
+            if literal in text and any(pattern.fullmatch(text) for pattern in self._compiled(glob)):
                 answer = glob
                 break
         if len(self._answers) >= _MOST_ANSWERS:
