@@ -245,7 +245,8 @@ class _Reader:
         ]
         if not turns or not starts:
             return
-        self._messages += self._end("rewind")[: starts[max(len(starts) - turns, 0)]]
+        kept = self._end("rewind")[: starts[max(len(starts) - turns, 0)]]
+        self._messages += kept
 
     # ------------------------------------------------------------- epochs
 

@@ -12,7 +12,7 @@ from prunewise import tools
 from prunewise.canonical import canonical
 from prunewise.errors import InputError
 from prunewise.formats.jsonl import Lines, as_object, opening, stem, timestamp
-from prunewise.formats.reading import Json, call, call_from_text, count, fields, objects, string
+from prunewise.formats.reading import Json, call, call_from_text, count, fields, objects, opaque, string
 from prunewise.recording import Ending, Epoch, LLMCall, Recording
 from prunewise.stores.json_lines import Record
 from prunewise.transcript import Image, Message, Part, Role, Text, Thinking, ToolResult, Usage
@@ -133,14 +133,15 @@ class _Reader:
         if string(data.get("content")):
             parts.append(Text(data["content"]))
         for request in objects(data.get("toolRequests")):
-            arguments = request.get("arguments")
+            call_id, arguments = string(request.get("toolCallId")), request.get("arguments")
             read = call_from_text if type(arguments) is str else call
-            parts.append(read(string(request.get("toolCallId")), request.get("name"), arguments))
+            parts.append(read(call_id, request.get("name"), arguments) if call_id else opaque(request))
         output = count(data.get("outputTokens"))
         usage = Usage(output=output) if output else None
         model = string(data.get("model"))
         self._answered[len(self._messages)] = LLMCall(len(self._messages), usage, time, model, PROVIDER)
-        self._messages.append(Message("assistant", id, tuple(parts), usage, time, model))
+        # The message has none: a usage without input would pass for the size of the context.
+        self._messages.append(Message("assistant", id, tuple(parts), None, time, model))
 
     def usage(self, id: str, data: Record, time: float | None) -> None:  # noqa: ARG002
         """`assistant.usage`: what the last answer cost, where it is written."""

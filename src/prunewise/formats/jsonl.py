@@ -102,7 +102,7 @@ def timestamp(value: object) -> float | None:
         try:
             moment = datetime.fromisoformat(value)
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError):
+        except ValueError:
             return None
     if (type(value) is int or type(value) is float) and 0 < value < _LAST_INSTANT:
         return value / 1000 if value >= _MILLISECONDS else float(value)
