@@ -28,16 +28,26 @@ class Protections:
     def __init__(self, protections: settings.Protections) -> None:
         self._names = frozenset(name.lower() for name in protections.tool_names)
         self._globs = tuple((glob, _literal(glob)) for glob in protections.path_globs)
-        self._answers: dict[str, str | None] = {}
+        self._reasons: dict[tuple[str, str, str | None], str | None] = {}
         self._patterns: dict[str, list[re.Pattern[str]]] = {}
 
     def reason(self, exchange: Exchange) -> str | None:
-        """Why this exchange may not be pruned at all, or None."""
+        """Why this exchange may not be pruned at all, or None. Equal calls are asked about again and
+        again, so answers are kept."""
+        call, operation = exchange.call, exchange.operation
+        key = (call.name, call.text, None if operation is None else operation.path)
+        known = self._reasons.get(key, _UNKNOWN)
+        if known is _UNKNOWN:
+            known = self._reason(exchange)
+            if len(self._reasons) >= _MOST_ANSWERS:
+                self._reasons.clear()
+            self._reasons[key] = known
+        return known
+
+    def _reason(self, exchange: Exchange) -> str | None:
         call = exchange.call
         if call.name.lower() in self._names:
             return f"tool {call.name} is protected"
-        if not self._globs:
-            return None
         glob = None if exchange.operation is None else self._glob_for(exchange.operation.path)
         if glob is None:
             glob = self._glob_in(call.arguments.values())
@@ -60,22 +70,14 @@ class Protections:
         return None
 
     def _glob_for(self, text: str) -> str | None:
-        """The glob that matches, or None. Paths and commands come again and again: answers are kept."""
+        """The glob that matches, or None."""
         if len(text) > LONGEST_PATH:
             return None
-        known = self._answers.get(text, _UNKNOWN)
-        if known is not _UNKNOWN:
-            return known
-        answer = None
         for glob, literal in self._globs:
             # The longest literal of a glob must be in what it matches: this settles nearly every string.
             if literal in text and any(pattern.fullmatch(text) for pattern in self._compiled(glob)):
-                answer = glob
-                break
-        if len(self._answers) >= _MOST_ANSWERS:
-            self._answers.clear()
-        self._answers[text] = answer
-        return answer
+                return glob
+        return None
 
     def _compiled(self, glob: str) -> list[re.Pattern[str]]:
         patterns = self._patterns.get(glob)

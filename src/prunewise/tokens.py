@@ -65,6 +65,8 @@ def _documented_message(message: Message) -> int:
         if type(part) is Text or type(part) is ToolCall:  # nearly all there is, so without the detour
             text = part.text
             total += ((len(text) if text.isascii() else utf16_length(text)) + 3) // 4
+        elif type(part) is ToolResult:
+            total += DOCUMENTED.content(part)
         else:
             total += _documented_part(part)
     return total

@@ -91,7 +91,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_output(self) -> bool:
         """Whether it holds the output of a tool, or of a shell command of the user's."""
-        return self.role in _OUTPUT_ROLES
+        message: _Json = self.raw.get("message") if self.type == "message" else None
+        return isinstance(message, dict) and cast("Record", message).get("role") in _OUTPUT_ROLES
 
     @property
     def bears_on_context(self) -> bool:
