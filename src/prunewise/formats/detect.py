@@ -5,12 +5,11 @@ Knows the readers by name, and loads none before it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-
-import msgspec
+from typing import NamedTuple
 
 from prunewise.errors import InputError
 from prunewise.recording import Recording
@@ -31,35 +30,33 @@ _MODULES: Mapping[str, str] = {
 """The module of each format, in the order in which they are asked."""
 
 
-class Reader(msgspec.Struct, frozen=True):
-    """One session format. The module is loaded when one of the two is called."""
+class Reader(NamedTuple):
+    """One session format."""
 
-    name: str
-    module: str
+    detect: Callable[[bytes], bool]
+    """Whether a file that begins with these bytes (64 kB of it, or all) has this format."""
+    read_recording: Callable[[str, bytes], Recording]
+    """Reads a file of this format, by what it is called in messages and its bytes; an InputError where
+    it has another."""
 
-    def detect(self, head: bytes) -> bool:
-        """Whether a file that begins with these bytes (64 kB of it, or all) has this format."""
-        return bool(self._loaded.detect(head))
 
-    def read_recording(self, source: str, data: bytes) -> Recording:
-        """Read a file of this format; `source` is what it is called in messages.
+def _reader(module: str) -> Reader:
+    """The reader of a module, which is loaded when it is first asked."""
 
-        Raises:
-            InputError: it has another format.
-        """
-        recording: Recording = self._loaded.read_recording(source, data)
+    def loaded() -> ModuleType:
+        return import_module(f"prunewise.formats.{module}")
+
+    def detect(head: bytes) -> bool:
+        return bool(loaded().detect(head))
+
+    def read_recording(source: str, data: bytes) -> Recording:
+        recording: Recording = loaded().read_recording(source, data)
         return recording
 
-    @property
-    def _loaded(self) -> ModuleType:
-        return import_module(f"prunewise.formats.{self.module}")
-
-    def __iter__(self) -> Iterator[Callable[..., object]]:
-        """The pair of (detect, read_recording)."""
-        return iter((self.detect, self.read_recording))
+    return Reader(detect, read_recording)
 
 
-READERS: Mapping[str, Reader] = {name: Reader(name, module) for name, module in _MODULES.items()}
+READERS: Mapping[str, Reader] = {name: _reader(module) for name, module in _MODULES.items()}
 """Each session format by name, as a pair of (detect, read_recording)."""
 
 

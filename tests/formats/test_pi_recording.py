@@ -1,0 +1,166 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from tests.formats.sessions import Counts, check, check_corpus, expected, manifest, never_raises, refuses
+from tests.formats.wire import json_values
+
+from prunewise import tools
+from prunewise.formats import pi_recording
+from prunewise.formats.reading import Json
+from prunewise.recording import Recording
+from prunewise.transcript import Usage
+
+HEADER = {
+    "type": "session",
+    "version": 3,
+    "id": "s1",
+    "timestamp": "2026-01-02T03:04:05.000Z",
+    "cwd": "/repo",
+}
+USAGE = {"input": 10, "output": 5, "cacheRead": 100, "cacheWrite": 20, "totalTokens": 135}
+
+
+class Session:
+    """Writes a session file, each entry behind the one before."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Json]] = [HEADER]
+        self.leaf: str | None = None
+
+    def add(self, kind: str, **fields: Json) -> str:
+        name = f"{len(self.lines):08x}"
+        stamp = f"2026-01-02T03:05:{len(self.lines) % 60:02}.000Z"
+        self.lines.append({"type": kind, "id": name, "parentId": self.leaf, "timestamp": stamp, **fields})
+        self.leaf = name
+        return name
+
+    def user(self, text: str = "go") -> str:
+        return self.add("message", message={"role": "user", "content": text})
+
+    def answer(self, *calls: str, stop: str = "stop", usage: Json = USAGE) -> str:
+        blocks = [
+            {"type": "toolCall", "id": one, "name": "read", "arguments": {"path": "/a"}} for one in calls
+        ]
+        about = {
+            "provider": "p",
+            "model": "m",
+            "usage": usage,
+            "stopReason": stop,
+            "timestamp": 1000_000_000_000,
+        }
+        return self.add("message", message={"role": "assistant", "content": blocks, **about})
+
+    def result(self, call: str) -> str:
+        content = [{"type": "text", "text": "text of a"}]
+        message = {"role": "toolResult", "toolCallId": call, "toolName": "read", "content": content}
+        return self.add("message", message={**message, "isError": False})
+
+    @property
+    def data(self) -> bytes:
+        return "".join([json.dumps(line) + "\n" for line in self.lines]).encode()
+
+    def read(self) -> Recording:
+        assert pi_recording.detect(self.data[:65536])
+        recording = pi_recording.read_recording("s.jsonl", self.data)
+        check(recording)
+        return recording
+
+
+def test_one_epoch_without_a_compaction():
+    session = Session()
+    session.user()
+    session.answer("c1", stop="toolUse")
+    session.result("c1")
+    session.add("custom", customType="x", data={})
+    session.answer()
+    recording = session.read()
+    assert (recording.format, recording.session, recording.cwd) == ("pi", "s1", "/repo")
+    assert recording.vocabulary is tools.PI
+    (epoch,) = recording.epochs
+    assert [one.role for one in epoch.messages] == ["user", "assistant", "tool", "assistant"]
+    assert [call.position for call in epoch.calls] == [1, 3]
+    call = epoch.calls[0]
+    assert (call.usage, call.model, call.provider) == (Usage(10, 5, 100, 20, total=135), "m", "p")
+
+
+def test_after_a_compaction_come_the_summary_what_was_kept_and_what_is_new():
+    session = Session()
+    session.user("one")
+    session.answer()
+    kept = session.user("two")
+    session.answer()
+    compaction = session.add("compaction", summary="so far", firstKeptEntryId=kept, tokensBefore=9)
+    session.user("three")
+    session.answer()
+    first, second = session.read().epochs
+    assert (first.ended_by, second.ended_by) == ("compaction", "end")
+    assert len(first.messages) == 4
+    assert [one.id for one in second.messages][:2] == [compaction, kept]
+    assert [one.role for one in second.messages] == ["other", "user", "assistant", "user", "assistant"]
+    assert [call.position for call in second.calls] == [4]
+
+
+@pytest.mark.parametrize("stop", ["error", "aborted"])
+def test_an_answer_that_failed_is_a_call_and_is_not_sent(stop: str):
+    session = Session()
+    session.user()
+    session.answer("c1", stop=stop)
+    session.answer()
+    (epoch,) = session.read().epochs
+    assert [(call.position, call.failed, call.usage is None) for call in epoch.calls] == [
+        (1, True, True),
+        (1, False, False),
+    ]
+    assert [one.role for one in epoch.messages] == ["user", "assistant"]
+
+
+def test_only_the_active_branch_is_read():
+    session = Session()
+    root = session.user()
+    session.answer()
+    session.leaf = root
+    session.answer()
+    session.answer()
+    recording = session.read()
+    assert recording.branches == 2
+    assert recording.llm_calls == 2
+
+
+@pytest.mark.parametrize("data", [b"", b"[]\n", b"nonsense\n", b'{"a":1}\n'])
+def test_refuses_what_is_none(data: bytes):
+    refuses(pi_recording.read_recording, data)
+
+
+@given(json_values)
+def test_never_raises(value: Json):
+    session = Session()
+    session.add("message", message=value)
+    session.add(
+        "message", message={"role": "assistant", "content": value, "usage": value, "stopReason": value}
+    )
+    session.add("compaction", summary=value, firstKeptEntryId=value)
+    session.add("context_edit", targetId="00000001", replacement=value)
+    session.user()
+    never_raises(pi_recording.read_recording, session.data)
+
+
+# By file: tool calls that the manifest counts and that are not sent, since they are in answers that the
+# user aborted.
+UNSENT_CALLS = {
+    "pi/badlogic__pi-mono__d703a1a9-1b7b-4fb1-b512-c9738b1fe617.jsonl": 18,
+    "pi/badlogic__pi-mono__ffae836b-9420-4060-ac13-7745215f90ff.jsonl": 5,
+}
+
+
+@pytest.mark.corpus
+def test_corpus(shared: Path):
+    exceptions = {}
+    for file, unsent in UNSENT_CALLS.items():
+        said = expected(manifest(shared)[file])
+        exceptions[file] = Counts(said.llm_calls, said.tool_calls - unsent, said.tool_errors)
+    found = check_corpus(shared, "pi", pi_recording.detect, pi_recording.read_recording, exceptions)
+    assert len(found) == 15
+    compacted = {file: len(one.epochs) for file, one in found.items() if len(one.epochs) > 1}
+    assert sorted(compacted.values()) == [2, 3]
