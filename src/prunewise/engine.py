@@ -201,6 +201,8 @@ class Engine:
         call, content = exchange.call, exchange.result.content
         images = 0
         if kind == TOOL_INPUT:
+            if markers.stands_for_input(call.arguments):
+                return None
             position = exchange.call_position
             characters = utf16_length(call.text)
             original = (characters + 3) // 4
@@ -498,12 +500,18 @@ class Engine:
 
     def _masking_of(self, output: Output) -> tuple[str, int, str] | None:
         """A maskable output's marker, the tokens it takes out, its reference; None where it takes none."""
-        if output.exchange is None:
-            reference = self._reference(output.message, output.call_id)
+        exchange, shell = output.exchange, output.shell
+        if exchange is not None:
+            text = exchange.result.text
         else:
-            if markers.reference_in(output.exchange.result.text) is not None:
-                return None
-            reference = self.reference_of(output.exchange)
+            assert shell is not None
+            text = shell.output
+        if markers.reference_in(text) is not None:
+            return None
+        if exchange is not None:
+            reference = self.reference_of(exchange)
+        else:
+            reference = self._reference(output.message, output.call_id)
         if reference is None:
             return None
         marker = output.marker(self.transcript.vocabulary.shell, reference)

@@ -8,7 +8,9 @@ that belongs into a file. Knows no store: the reference comes in as an argument.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from prunewise.tokens import utf16_length
 from prunewise.tools import FileOperation
@@ -48,6 +50,12 @@ def reference_in(text: str) -> str | None:
         return None
     found = _FIRST_LINE.match(text)
     return found["reference"] if found else None
+
+
+def stands_for_input(arguments: Mapping[str, Any]) -> bool:
+    """Whether a call's arguments are a marker of ours in place of an input that was purged."""
+    text = arguments.get(INPUT_KEY) if len(arguments) == 1 else None
+    return isinstance(text, str) and reference_in(text) is not None
 
 
 def output(tool: str, characters: int, reason: str, reference: str) -> str:
