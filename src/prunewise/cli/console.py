@@ -6,8 +6,10 @@ COLUMNS says otherwise. Text from sessions is never trusted: control characters 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -19,6 +21,8 @@ if TYPE_CHECKING:  # rich takes a while to import, and JSON does without it
     from rich.console import Console, RenderableType
 
 MOST_WARNINGS = 10
+PIPE_CLOSED = 141
+"""The exit code where nobody reads the output any more, as a shell sees a program that SIGPIPE has ended."""
 _LONGEST_CELL = 400
 _INDENT = 2
 _GAP = 2
@@ -36,6 +40,31 @@ class Column(NamedTuple):
 
 TOKENS = Column("tokens", "right")
 WHAT = Column("what", flexible=True)
+
+
+def write(text: str) -> None:
+    """Write to stdout exactly this; where nobody reads it any more, the program ends."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - it is where it was closed before
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        give_up_stdout()
+        raise click.exceptions.Exit(PIPE_CLOSED) from None
+
+
+def give_up_stdout() -> None:
+    """Let the interpreter's own last flush go nowhere, so that it has nothing to complain about."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def complain(line: str) -> None:
+    """Write a line to stderr, whatever is in it."""
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - as above
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"{one_line(line)}\n")
 
 
 def one_line(text: str) -> str:
@@ -76,7 +105,7 @@ def show(console: Console, *parts: RenderableType) -> None:
     text = captured.get()
     if not console.is_terminal:
         text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
-    click.echo(text, nl=False, color=True)
+    write(text)
 
 
 def unbroken(text: str, style: str = "") -> RenderableType:
@@ -145,7 +174,7 @@ def write_json(document: dict[str, Any]) -> None:
         text = json.dumps(document, indent=2, allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(document), indent=2)
-    click.echo(text)
+    write(f"{text}\n")
 
 
 def _finite(value: Any) -> Any:
@@ -160,23 +189,28 @@ def _finite(value: Any) -> Any:
 def warn(messages: Sequence[str]) -> None:
     """Write warnings: the first few, and how many more there are."""
     for message in messages[:MOST_WARNINGS]:
-        click.echo(f"warning: {one_line(message)}", err=True)
+        complain(f"warning: {message}")
     more = len(messages) - MOST_WARNINGS
     if more > 0:
-        click.echo(f"warning: and {more:,} more", err=True)
+        complain(f"warning: and {more:,} more")
+
+
+def is_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison]
 
 
 def is_interactive() -> bool:
     """Whether somebody is there to be asked."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    return is_terminal() and sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]
 
 
 def ask(question: str) -> str | None:
     """The answer to a question, trimmed; None where there is none to come."""
-    click.echo(question, nl=False)
+    write(question)
     answer = sys.stdin.readline()
     if not answer:
-        click.echo()
+        write("\n")
         return None
     return answer.strip()
 

@@ -61,16 +61,17 @@ class Picker:
             RefusedError: an id is not known or not clear, or what it names cannot be pruned.
         """
         choice = Choice([], [], [])
-        for call in dict.fromkeys(self._id(given) for given in prune):
+        to_prune = dict.fromkeys(self._id(given) for given in prune)
+        to_restore = dict.fromkeys(self._id(given) for given in restore)
+        for call in to_prune:
+            if call in to_restore:
+                raise RefusedError(f"{call}: is to be pruned and restored at once")
             self._add_prune(choice, self._part(call, kind or TOOL_RESULT))
-        for call in dict.fromkeys(self._id(given) for given in restore):
+        for call in to_restore:
             targets = [target for target in self._standing if target[0] == call and kind in (None, target[1])]
             choice.restore.extend(targets)
             if not targets:
                 choice.settled.append(f"{call}: is not pruned")
-        both = {one.target for one in choice.prune} & set(choice.restore)
-        if both:
-            raise RefusedError(f"{min(both)[0]}: is to be pruned and restored at once")
         return choice
 
     def toggle(self, parts: Iterable[Listed]) -> Choice:

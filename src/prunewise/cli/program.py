@@ -16,7 +16,7 @@ from io import TextIOWrapper
 import click
 
 from prunewise import __version__
-from prunewise.cli.console import one_line
+from prunewise.cli.console import complain, give_up_stdout
 from prunewise.cli.plan import plan
 from prunewise.cli.prune import prune
 from prunewise.cli.recall import recall
@@ -24,10 +24,8 @@ from prunewise.errors import PrunewiseError
 
 INPUT_AT_FAULT = 1
 INTERRUPTED = 130
-PIPE_CLOSED = 141
-"""As a shell sees a program that SIGPIPE has ended."""
 DEBUG_VARIABLE = "PRUNEWISE_DEBUG"
-_UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
+_UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 
 
 @click.group(
@@ -55,8 +53,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _command(arguments: Sequence[str] | None) -> int:
     given = None if arguments is None else list(arguments)
     code: object = program.main(given, prog_name="prunewise", standalone_mode=False)
-    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] - None where stdout is closed
-        sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
 
@@ -76,15 +72,13 @@ def _guarded(command: Callable[[], int]) -> int:
 
 
 def _fail(message: str) -> int:
-    click.echo(f"prunewise: {one_line(message)}", err=True)
+    complain(f"prunewise: {message}")
     return INPUT_AT_FAULT
 
 
 def _fail_unforeseen(error: Exception) -> int:
     if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:
-        _close_quietly()
-        if error.errno == errno.EPIPE:
-            return PIPE_CLOSED
+        give_up_stdout()
         return _fail(f"the output cannot be written, {os.strerror(error.errno).lower()}")
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
@@ -93,14 +87,8 @@ def _fail_unforeseen(error: Exception) -> int:
 
 
 def _interrupted() -> int:
-    click.echo(err=True)
+    complain("")
     return INTERRUPTED
-
-
-def _close_quietly() -> None:
-    """Let the interpreter's own last flush go nowhere, so that it has nothing to complain about."""
-    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] - None where stdout is closed
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write_whatever_there_is() -> None:

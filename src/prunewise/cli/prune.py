@@ -87,7 +87,7 @@ def prune(
     console.show(console.stdout(), *change.preview())
     if choice.prune or choice.restore:
         if asked and not console.confirm("Do it?"):
-            click.echo("Nothing was changed.")
+            console.write("Nothing was changed.\n")
             return
         change.carry_out(force=force)
         console.show(console.stdout(), *change.outcome())
@@ -155,10 +155,10 @@ def _picked_from_list(desk: _Desk) -> Choice:
         try:
             picked = numbers(answer, len(desk.shown))
         except ValueError as error:
-            click.echo(one_line(str(error)))
+            console.write(f"{one_line(str(error))}\n")
             continue
         return desk.picker.toggle(desk.shown[index - 1] for index in picked)
-    click.echo("Nothing was changed.")
+    console.write("Nothing was changed.\n")
     return Choice()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -38,5 +37,7 @@ def recall(*, session: Path, reference: str, as_json: bool) -> None:
             }
         )
     else:
-        click.echo(text, nl=sys.stdout.isatty() and not text.endswith("\n"))
+        console.write(text)
+        if console.is_terminal() and not text.endswith("\n"):
+            console.write("\n")
     console.warn(store.warnings)
