@@ -19,7 +19,7 @@ LONGEST_PATH = 4096
 _MOST_ANSWERS = 4096
 _UNKNOWN = "\0"
 
-_MAGIC = re.compile(r"[*?\[\]{}()!+@|\\]+")
+_MAGIC = re.compile(r"[*?!+@|()\]}/]+")
 
 
 class Protections:
@@ -91,7 +91,9 @@ class Protections:
 
 
 def _literal(glob: str) -> str:
-    """The longest piece of a glob without wildcards; empty where braces or brackets could stand for it."""
+    """The longest piece of a glob without wildcards or slashes (several match as one); empty where braces or
+    brackets could stand for it.
+    """
     if any(character in glob for character in "[{(\\"):
         return ""
-    return max(_MAGIC.split(glob.replace("**/", "*").replace("/**", "*")), key=len)
+    return max(_MAGIC.split(glob), key=len)
