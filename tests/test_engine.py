@@ -191,7 +191,7 @@ ALL = {"dedupe", "error-purge", "superseded-file-ops"}
         ({"supersededFileOps": {"enabled": False}}, ALL - {"superseded-file-ops"}),
         ({"errorPurge": {"minTurnsOld": 5}}, ALL - {"error-purge"}),
     ],
-    ids=str,
+    ids=["all on", "dedupe", "error-purge", "superseded-file-ops", "age"],
 )
 def test_each_strategy_has_its_switch(switches: dict[str, Any], expected: set[str]):
     engine = build.engine(STALE, data=data(strategies=switches))
