@@ -148,7 +148,9 @@ class Pruner:
         self._has_ids = False
         self._edits: tuple[Edit, ...] = ()
         self._edited: dict[int, Native] = {}
-        self._sent: list[tuple[int, int]] = []
+        self._sent = 0
+        self._requests: list[tuple[int, int]] = []
+        self._unseen = range(0)
         self._called_at: float | None = None
         self._observed: Usage | None = None
         self._warned = False
@@ -192,8 +194,13 @@ class Pruner:
         reserve: int | None = None,
     ) -> Plan:
         """What `project` would do now, with nothing recorded; see `prunewise.plan`."""
-        self._read(list(self.format.messages(request)), None if ids is None else list(ids))
-        engaged, engine, settings = self.engaged, self._engine, self.policy.settings
+        return self._twin()._planned(request, ids, window, reserve)  # noqa: SLF001 - one of these
+
+    def _planned(
+        self, request: Any, ids: Sequence[str] | None, window: int | None, reserve: int | None
+    ) -> Plan:
+        self.read(request, ids=ids)
+        engine, settings = self._engine, self.policy.settings
         verdict = engine.verdict() if settings.enabled else None
         proposals = engine.proposals
         saved = engine.removed_tokens
@@ -204,13 +211,13 @@ class Pruner:
             if verdict is not None and verdict.accepted:
                 for proposal in proposals:
                     engine.preview(proposal)
-            self._mask(window, settings.reserve if reserve is None else reserve)
+            self._masks(window, settings.reserve if reserve is None else reserve)
             saved = engine.removed_tokens
         masked = [
             Masked(call, kind, place[0], engine.saving_at(place))
             for (call, kind), place in engine.masked.items()
         ]
-        result = Plan(
+        return Plan(
             self.format.name,
             len(engine.transcript),
             engine.transcript.state,
@@ -221,10 +228,25 @@ class Pruner:
             tuple(sorted(masked, key=lambda one: one.position)),
             saved,
         )
-        self.engaged = engaged
-        self._natives, self._ids = [], []
-        self._restart(0)
-        return result
+
+    def _twin(self) -> Pruner:
+        """Another pruner that stands where this one does, for trying something out."""
+        twin = Pruner(self.format, self.policy, self.store, cwd=self._cwd)
+        twin._stand_where(self)
+        return twin
+
+    def _stand_where(self, other: Pruner) -> None:
+        state = vars(other)
+        for name in ("engaged", "_ledger", "_has_ids", "_unseen"):
+            setattr(self, name, state[name])
+        for name in ("_natives", "_ids", "_requests"):
+            setattr(self, name, list(state[name]))
+        seen: Engine = state["_engine"]
+        self._engine = self._fresh_engine()
+        self._engine.masked.update(seen.masked)  # what is masked is not proposed
+        self._engine.extend(seen.transcript.messages)
+        if seen.masked:
+            self._engine.mask()
 
     def read(self, request: Any, *, ids: Sequence[str] | None = None) -> None:
         """Take a request in without pruning it: for a person's own decisions, before anything is sent."""
@@ -263,7 +285,8 @@ class Pruner:
             self._mask(window, settings.reserve if reserve is None else reserve)
         engine = self._engine
         changed = self._note_changes()
-        self._sent = [*self._answered(), (len(natives), engine.removed_tokens)]
+        self._sent = len(natives)
+        self._requests = [*self._answered(), (len(natives), engine.removed_tokens)]
         outgoing = self._outgoing(natives)
         return Projected(
             self.format.replace(request, outgoing) if engine.edits else request,
@@ -285,7 +308,7 @@ class Pruner:
         self._edits = tuple(
             edits[part] for _, edits in sorted(engine.edits.items()) for part in sorted(edits)
         )
-        sent = self._sent[-1][0] if self._sent else 0
+        sent = self._sent
         broken = min(engine.touched) < sent and _ahead_of(before, sent) != _ahead_of(self._edits, sent)
         self.cache_breaks += broken
         return broken
@@ -313,8 +336,9 @@ class Pruner:
         kept = self._common(natives, ids)
         size = 0
         if kept < known:
-            size = self._engine.total_tokens
+            size = self._raw_tokens()
             self._restart(kept)
+            self._unseen = range(kept, len(natives))
         new = natives[kept:]
         names = [f"m{position}" for position in range(kept, len(natives))] if ids is None else ids[kept:]
         read = self.format.read
@@ -324,7 +348,7 @@ class Pruner:
         self._natives += new
         self._ids += names
         self._has_ids = ids is not None
-        if self._engine.total_tokens < size:
+        if kept < known and self._raw_tokens() < size:
             self.engaged = False
 
     def _with_observed(self, messages: list[Message]) -> list[Message]:
@@ -354,13 +378,13 @@ class Pruner:
     def _restart(self, kept: int) -> None:
         """Start the engine again over the first `kept` messages, with the decisions that stand."""
         messages = self._engine.transcript.messages[:kept]
-        sent = self._sent[-1][0] if self._sent else 0
         self._engine = self._fresh_engine()
         self._engine.extend(messages)
         self._edits = tuple(edit for edit in self._edits if edit.position < kept)
         self._engine.touched.update(edit.position for edit in self._edits)
         self._edited.clear()
-        self._sent = [(min(sent, kept), 0)] if sent else []
+        self._sent = min(self._sent, kept)
+        self._requests = [request for request in self._requests if request[0] < kept]
 
     def _fresh_engine(self) -> Engine:
         engine = Engine(
@@ -430,37 +454,51 @@ class Pruner:
     # ---- masking
 
     def _mask(self, window: int, reserve: int) -> None:
+        for output, reference in self._masks(window, reserve):
+            self.store.keep(reference, _masked(output))
+
+    def _masks(self, window: int, reserve: int) -> list[tuple[Output, str]]:
+        """Mask what may be masked, where masking has engaged: what was masked now, for the store to keep."""
         engine = self._engine
         engine.context.advance(engine.transcript)
         if not self.engaged:
             self.engaged = engages(self._context_tokens(), window, reserve)
-        if self.engaged:
-            for output, reference in engine.mask():
-                self.store.keep(reference, _masked(output))
+        return engine.mask() if self.engaged else []
+
+    def _raw_tokens(self) -> int:
+        """The messages without any pruning, as the host estimates them."""
+        context = self._engine.context
+        context.advance(self._engine.transcript)
+        return context.raw
 
     def _context_tokens(self) -> int:
-        """The context without masking, as far as it is known: a usage that this pruner saw is taken as
-        it is; one from before it may be that of a pruned request, and never prices a raw one.
+        """The context without further masking, as far as it is known. A usage that answered a request of
+        this pruner counts, and what was out of that request and is back since; any other one may be
+        that of a pruned request, and never prices a raw one.
         """
         context = self._engine.context
-        return context.estimate if self._answered() else max(context.estimate, context.raw)
+        answered = self._answered()
+        if not answered:
+            return max(context.estimate, context.raw)
+        return context.estimate + max(answered[0][1] - self._engine.removed_tokens, 0)
 
     def _answered(self) -> list[tuple[int, int]]:
         """The last request of this pruner that a valid usage answered: its length and what was out of it."""
         at = self._engine.context.usage_position
-        return [sent for sent in self._sent if sent[0] <= at][-1:]
+        return [] if at in self._unseen else [one for one in self._requests if one[0] <= at][-1:]
 
     def check_compaction(self, window: int, reserve: int) -> CompactionCheck:
         """Whether a compaction that the host is about to run on its threshold can be left out, in tokens:
-        what pruning can take out, less what the last usage lacks already.
+        what pruning can take out, less what the last usage lacks already. It speaks for the messages
+        that were read last; where none were, nothing is left out.
         """
         engine = self._engine
         engine.context.advance(engine.transcript)
         before = self._context_tokens()
         already = sum(removed for _, removed in self._answered())
-        savings = engine.removed_tokens + engine.unmasked_saving - already
+        savings = max(engine.removed_tokens - already, 0) + engine.unmasked_saving
         return CompactionCheck(
-            cancels_compaction(before, savings, window, reserve),
+            bool(self._natives) and cancels_compaction(before, savings, window, reserve),
             before,
             before - savings,
             window - 2 * reserve,
@@ -469,7 +507,7 @@ class Pruner:
     def compacted(self) -> None:
         """The host has compacted: masking starts again from raw. Noticed by itself where the size drops."""
         self.engaged = False
-        self._sent = []
+        self._sent, self._requests = 0, []
         self._restart(len(self._natives))
 
     def observe(self, usage: Usage | None = None, *, now: float | None = None) -> None:
