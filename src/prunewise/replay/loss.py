@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from prunewise.recording import Epoch
-from prunewise.replay.needs import KINDS, Need, NeedKind, Place, lines_in, references
+from prunewise.replay.needs import KINDS, Lines, Need, NeedKind, Place, references
 from prunewise.replay.policies import Cut
 from prunewise.tokens import DOCUMENTED, text_tokens
 from prunewise.tools import Vocabulary
@@ -233,7 +233,7 @@ def _shows(marker: str, need: Need) -> bool:
         case "page-fault":
             return False
         case "edit-regret":
-            return need.key in marker and bool(lines_in(marker, (need.key,)))
+            return need.key in marker and bool(Lines((need.key,)).shown_by(marker))
         case "unique-reference":
             return need.key in _marker_references(marker)
 

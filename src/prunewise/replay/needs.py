@@ -78,6 +78,8 @@ class Need(msgspec.Struct, frozen=True, gc=False):
 
 _CHUNK = re.compile(rf"[A-Za-z0-9_./@+-]{{{REFERENCE_LENGTH},}}")
 _NO_WORD = re.compile(r"[^A-Za-z0-9_]+")
+_HASH = re.compile(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}")
+_HASH_LENGTH = 7
 _FILE = re.compile(r"([^/]+/[^/]*[A-Za-z0-9_-]\.[A-Za-z][A-Za-z0-9]{0,5})\.?")
 _ESCAPES = ("\\n", "\\r", "\\t")
 
@@ -87,7 +89,8 @@ def references(text: str) -> set[str]:
 
     A reference is a word of at least 6 letters, digits and underscores that is no ordinary word: it
     has an underscore inside, a digit, or capitals inside beside small letters; a number of at least 6
-    digits; or the last two names of a path to a file with an extension.
+    digits; the first 7 digits of a hexadecimal hash; or the last two names of a path to a file with an
+    extension.
     """
     found: set[str] = set()
     for chunk in set(_CHUNK.findall(_unescaped(text))):
@@ -116,7 +119,7 @@ def uncommon(reference: str) -> bool:
 
 def _references_of(chunk: str) -> tuple[str, ...]:
     """The references in a run of characters without a gap."""
-    found = [word for word in _NO_WORD.split(chunk) if _is_reference(word)]
+    found = [_shortened(word) for word in _NO_WORD.split(chunk) if _is_reference(word)]
     if "/" in chunk:
         file = _FILE.fullmatch("/".join(chunk.rsplit("/", 2)[-2:]))
         if file is not None:
@@ -133,6 +136,11 @@ def _is_reference(word: str) -> bool:
     return not (core.islower() or core.isupper() or core[1:].islower())
 
 
+def _shortened(word: str) -> str:
+    """A hash by its first digits, as far as people write it; any other word as it is."""
+    return word[:_HASH_LENGTH] if _HASH.fullmatch(word) else word
+
+
 def _unescaped(text: str) -> str:
     """Escaped line ends and tabs, as JSON within an output has them, are white space."""
     if "\\" in text:
@@ -147,8 +155,6 @@ _OLD_TEXT = frozenset({"old_string", "oldString", "oldText", "old_text", "old_st
 """What edit tools call the text to be replaced."""
 _PATCH = "*** Begin Patch"
 _SEARCH = re.compile(r"^<{5,9} SEARCH\b[^\n]*\n(.*?)^={5,9}$", re.MULTILINE | re.DOTALL)
-_NUMBERED = re.compile(r"\d+(?:→|\t|: ?|- ?|\. |\|)\s*")
-_LOCATED = re.compile(r"[^\s:]{1,200}:\d+[:-]\s*")
 
 
 def old_lines(arguments: Mapping[str, Any]) -> list[str]:
@@ -195,33 +201,39 @@ def _patched(patch: str) -> Iterator[str]:
             yield line[1:]
 
 
-def lines_in(text: str, wanted: Iterable[str]) -> set[str]:
-    """Which of the wanted lines a text shows, whatever stands before them: white space, a line number,
-    a file and line number as grep writes them, the sign of a diff.
+class Lines:
+    """Finds lines in texts, whatever stands before them: white space, a line number, a file's name, the
+    time, the sign of a diff. A text shows a line when one of its own ends with it.
     """
-    keys = wanted if isinstance(wanted, (set, frozenset)) else frozenset(wanted)
-    found: set[str] = set()
-    for line in _unescaped(text).split("\n"):
-        line = line.strip()  # noqa: PLW2901
-        if line in keys:
-            found.add(line)
-        elif len(line) > REFERENCE_LENGTH:
-            found.update(form for form in _without_prefix(line) if form in keys)
-    return found
 
+    __slots__ = ("_short", "_tails")
 
-def _without_prefix(line: str) -> Iterator[str]:
-    first = line[0]
-    if first in "+-":
-        yield line[1:].strip()
-    elif first.isdigit():
-        numbered = _NUMBERED.match(line)
-        if numbered is not None:
-            yield line[numbered.end() :]
-    if ":" in line:
-        located = _LOCATED.match(line)
-        if located is not None:
-            yield line[located.end() :]
+    def __init__(self, wanted: Iterable[str]) -> None:
+        self._tails: dict[str, list[str]] = {}
+        self._short: dict[str, list[str]] = {}
+        for line in sorted(set(wanted)):
+            tails, length = (
+                (self._tails, LINE_LENGTH) if len(line) >= LINE_LENGTH else (self._short, REFERENCE_LENGTH)
+            )
+            tails.setdefault(line[-length:], []).append(line)
+
+    def __bool__(self) -> bool:
+        return bool(self._tails or self._short)
+
+    def shown_by(self, text: str) -> set[str]:
+        """Those of the lines that a text shows."""
+        found: set[str] = set()
+        tails, short = self._tails, self._short
+        for line in _unescaped(text).split("\n"):
+            line = line.rstrip()  # noqa: PLW2901
+            candidates = tails.get(line[-LINE_LENGTH:])
+            if candidates is not None:
+                found.update(wanted for wanted in candidates if line.endswith(wanted))
+            if short:
+                candidates = short.get(line[-REFERENCE_LENGTH:])
+                if candidates is not None:
+                    found.update(wanted for wanted in candidates if line.endswith(wanted))
+        return found
 
 
 # --------------------------------------------------------------- the pass
@@ -285,7 +297,7 @@ class _Pass:
         self._uses = [self._uses_of(call, rare) for call in epoch.calls]
         uses = [use for answer in self._uses for use in answer]
         self._references = {reference for use in uses for reference in use.references}
-        self._lines = {line for use in uses for line in use.lines}
+        self._lines = Lines(line for use in uses for line in use.lines)
         self._chunks: dict[str, tuple[str, ...]] = {}
         self._holding: dict[NeedKind, dict[str, list[Place] | None]] = {
             "edit-regret": {},
@@ -392,7 +404,7 @@ class _Pass:
     def _show(self, text: str, place: Place | None) -> None:
         """A text comes into view: at a place that may be pruned, or (None) for good."""
         if self._lines:
-            self._hold("edit-regret", lines_in(text, self._lines), place)
+            self._hold("edit-regret", self._lines.shown_by(text), place)
         if self._references:
             found: set[str] = set()
             for chunk in set(_CHUNK.findall(_unescaped(text))):
