@@ -11,7 +11,7 @@ from tests.formats.wire import (
     transcript,
 )
 
-from prunewise import InputError, formats, tools
+from prunewise import InputError, Pruner, formats, tools
 from prunewise.formats.gemini import GEMINI, NAME
 from prunewise.formats.reading import Json
 from prunewise.transcript import (
@@ -215,6 +215,18 @@ def test_contents_without_ids_go_out_bare():
         (1, "parts", 0, "functionCall", "args"),
         (2, "parts", 0, "functionResponse", "response", "output"),
     ]
+
+
+def test_a_decision_on_a_call_without_an_id_stands():
+    pruner = Pruner("gemini")
+    contents = without_ids([([("read", {"p": 1})], [("read", "one" * 400)])])
+    assert pruner.prune(contents) == contents
+    (first,) = [one.call.id for one in transcript(GEMINI, contents).exchanges]
+    pruner.prune_call(first)
+    longer = copy.deepcopy(contents) + without_ids([([("read", {"p": 2})], [("read", "two")])])[1:]
+    outgoing = pruner.prune(longer)
+    assert changed_paths(longer, outgoing) == [(2, "parts", 0, "functionResponse", "response", "output")]
+    assert all(type(content) is dict for content in outgoing)
 
 
 def test_calls_that_nothing_answers_are_opaque():

@@ -150,6 +150,13 @@ def test_lines_that_are_no_records_are_left_out():
     assert [one.split(": ")[0] for one in recording.warnings] == ["s.json:3", "s.json:5"]
 
 
+def test_a_record_behind_a_torn_one_is_read():
+    torn = b'{"id":"g0","type":"gemini","content":"cut o' + json.dumps(gemini("g1", "x")).encode() + b"\n"
+    recording = read(lines(user("u1")) + torn)
+    assert [one.id for one in recording.epochs[0].messages] == ["u1", "g1"]
+    assert len(recording.warnings) == 1
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"messages":[]}', b'{"sessionId":"s"}\n'])
 def test_refuses_what_is_none(data: bytes):
     refuses(gemini_cli.read_recording, data)

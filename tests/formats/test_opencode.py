@@ -128,6 +128,11 @@ def test_results_of_every_status(part: Json, expected: ToolResult):
         ([text("a"), text("note", ignored=True)], "user", (Text("a"),)),
         ([text("a"), {"type": "file", "mime": "text/plain", "url": "file:///a"}], "user", (Text("a"),)),
         (
+            [{"type": "subtask", "prompt": "p", "description": "d", "agent": "a"}],
+            "user",
+            (Text("The following tool was executed by the user"),),
+        ),
+        (
             [{"type": "file", "mime": "image/png", "url": "data:image/png;base64,AA"}],
             "user",
             (Image("image/png", 2),),
@@ -137,6 +142,11 @@ def test_results_of_every_status(part: Json, expected: ToolResult):
 def test_what_a_user_sends(parts: list[Json], role: str, expected: Json):
     (epoch,) = read(user("u1", *parts), assistant("a1", text("x"))).epochs
     assert (epoch.messages[0].role, epoch.messages[0].parts) == (role, expected)
+
+
+def test_a_message_of_which_nothing_is_sent_is_none():
+    (epoch,) = read(user("u1", {"type": "agent", "name": "x"}), assistant("a1", text("x"))).epochs
+    assert [one.id for one in epoch.messages] == ["a1"]
 
 
 def test_a_compaction_begins_an_epoch_with_its_summary():

@@ -12,7 +12,7 @@ from prunewise import tools
 from prunewise.errors import InputError
 from prunewise.formats.documents import Epochs, decode, outline
 from prunewise.formats.gemini import GEMINI
-from prunewise.formats.jsonl import Lines, stem, timestamp
+from prunewise.formats.jsonl import Lines, timestamp
 from prunewise.formats.reading import Json, call, count, fields, items, objects, string
 from prunewise.recording import Ending, Epoch, Recording
 from prunewise.transcript import Message, Part, Text, Thinking, ToolResult, Usage
@@ -56,7 +56,7 @@ def read_recording(source: str, data: bytes) -> Recording:
     return Recording(
         format=NAME,
         source=source,
-        session=reader.session or stem(source),
+        session=reader.session,
         epochs=reader.finished(),
         vocabulary=VOCABULARY,
         cwd=reader.cwd,
