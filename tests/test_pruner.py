@@ -1,6 +1,7 @@
 """Policy and Pruner, case by case: changed prefixes, failures, the two levels, a person's own decisions."""
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -778,9 +779,7 @@ def test_a_marker_leads_to_every_part_of_what_it_stands_for(tmp_path: Path):
         assert recall.recall(store, ids[2]) == recall.recall(store, references[2])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the store in memory is given no image data: a format cannot say which they are"
-)
+@pytest.mark.xfail(strict=True, reason="a format cannot say which blocks of a result are its images")
 def test_in_memory_too_recall_gives_the_images():
     history = flat(
         user(), used("c1", "shot", {}, text("a"), image(44)), used("c2", "shot", {}, image()), *turns(2)
