@@ -73,6 +73,9 @@ class Policy(msgspec.Struct, frozen=True):
     what: str
     """What it does, in one line."""
     start: Callable[[Conversation], Run]
+    eager: Callable[[Conversation], Run]
+    """The same rules without gate or trigger: each cut at the first LLM call at which it may be made.
+    Its cuts are the policy's supply, from which the hindsight optimum chooses."""
 
 
 class _Nothing:
@@ -226,17 +229,26 @@ def _without_masking(settings: Settings) -> Settings:
 
 
 def _engine_policy(name: str, what: str, settings: Settings) -> Policy:
-    return Policy(name, what, lambda conversation: _EngineRun(settings, conversation))
-
-
-def _keep_newest(name: str, what: str, trigger: int, keep: int, placeholder: str) -> Policy:
+    gateless = msgspec.structs.replace(settings, gate=msgspec.structs.replace(settings.gate, mode="off"))
     return Policy(
         name,
         what,
-        lambda conversation: _KeepNewest(
-            conversation, name=name, trigger=trigger, keep=keep, placeholder=placeholder
-        ),
+        lambda conversation: _EngineRun(settings, conversation),
+        lambda conversation: _EngineRun(gateless, msgspec.structs.replace(conversation, window=0, reserve=0)),
     )
+
+
+def _keep_newest(name: str, what: str, trigger: int, keep: int, placeholder: str) -> Policy:
+    def make(trigger: int) -> Callable[[Conversation], Run]:
+        return lambda conversation: _KeepNewest(
+            conversation, name=name, trigger=trigger, keep=keep, placeholder=placeholder
+        )
+
+    return Policy(name, what, make(trigger), make(0))
+
+
+def _nothing(conversation: Conversation) -> Run:  # noqa: ARG001
+    return _Nothing()
 
 
 _GATE_OFF = msgspec.structs.replace(DEFAULTS, gate=msgspec.structs.replace(DEFAULTS.gate, mode="off"))
@@ -245,9 +257,10 @@ _STRATEGIES_OFF = msgspec.structs.replace(DEFAULTS, enabled=False)
 POLICIES: Mapping[str, Policy] = {
     policy.name: policy
     for policy in (
-        Policy("none", "no pruning", lambda _: _Nothing()),
+        Policy("none", "no pruning", _nothing, _nothing),
         _engine_policy(
-            "documented", "duplicates, superseded reads and failed inputs behind the break-even gate",
+            "documented",
+            "duplicates, superseded reads and failed inputs behind the break-even gate",
             _without_masking(DEFAULTS),
         ),
         _engine_policy("two-level", "large outputs masked once the window is near", _STRATEGIES_OFF),
@@ -257,16 +270,23 @@ POLICIES: Mapping[str, Policy] = {
         _keep_newest(
             "clear-tool-uses",
             "Anthropic's clear_tool_uses_20250919 at its defaults: past 100,000 tokens all but the newest 3",
-            100_000, 3, "[cleared to save context]",
+            100_000,
+            3,
+            "[cleared to save context]",
         ),
         _keep_newest(
             "langchain",
             "LangChain's ClearToolUsesEdit at its defaults: past 100,000 tokens all but the newest 3",
-            100_000, 3, "[cleared]",
+            100_000,
+            3,
+            "[cleared]",
         ),
     )
-}  # fmt: skip
-"""By name, in the order of reports. `optimal` is not among them: it needs hindsight (`optimum`)."""
+}
+"""By name, in the order of reports."""
+
+OPTIMAL = "optimal"
+"""The name of the hindsight optimum over the documented supply; it is no policy that could run."""
 
 
 def named(name: str) -> Policy:
@@ -282,7 +302,7 @@ def named(name: str) -> Policy:
         from prunewise.stores.settings_files import resolve
 
         return _engine_policy(path.name, f"the settings of {path.name}", resolve(path)[0])
-    known = ", ".join((*POLICIES, "optimal"))
+    known = ", ".join((*POLICIES, OPTIMAL))
     message = f"policy {name!r} is neither known nor a settings file; known policies: {known}"
     raise InputError(message)
 

@@ -1,0 +1,344 @@
+"""One recorded session through any number of policies: what each would have saved, cost and lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from prunewise.engine import Rules
+from prunewise.recording import Epoch, Recording
+from prunewise.replay.bill import (
+    DEFAULT_PRICES,
+    Bill,
+    Book,
+    check,
+    lookback_bill,
+    open_account,
+    recall_charge,
+    stretches,
+    suffix_bill,
+)
+from prunewise.replay.harness import Found, candidates
+from prunewise.replay.loss import (
+    Loss,
+    Tally,
+    largest_first_cuts,
+    losses,
+    oldest_first_cuts,
+    random_cuts,
+    summed,
+)
+from prunewise.replay.needs import Need, need_events
+from prunewise.replay.optimum import Candidate, optimum
+from prunewise.replay.policies import OPTIMAL, POLICIES, Conversation, Cut, Policy, Run
+from prunewise.replay.results import Figures, Missed, SessionRow, WorstRecall
+from prunewise.settings import DEFAULTS, Settings
+from prunewise.transcript import ToolCall, ToolResult
+
+_Baseline = Callable[[Epoch, Iterable[Cut], str], tuple[Cut, ...]]
+
+MOST_WORST = 5
+"""How many of a policy's worst recalls a row keeps."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What to find out about each session."""
+
+    policies: tuple[Policy, ...]
+    with_optimal: bool = False
+    """Whether to find the hindsight optimum, for each policy's supply and for the documented one."""
+    with_loss: bool = True
+    settings: Settings = DEFAULTS
+    """Of the documented harness."""
+    prices: Book = DEFAULT_PRICES
+    window: int = 200_000
+    """The context window where the model's is not known, in tokens."""
+    reserve: int = 16_384
+    worst: int = MOST_WORST
+
+
+def replay(recording: Recording, question: Question, *, size: int = 0, project: str = "") -> SessionRow:
+    """Replay one session under all policies."""
+    return _Replay(recording, question).row(size, project)
+
+
+class _Replay:
+    """The parts of one session that all policies share."""
+
+    def __init__(self, recording: Recording, question: Question) -> None:
+        self.recording = recording
+        self.question = question
+        self.account = open_account(stretches(recording), question.prices)
+        self.bare = lookback_bill(self.account)
+        self.needs: list[tuple[Need, ...]] = []
+        if question.with_loss:
+            self.needs = [
+                need_events(epoch, recording.vocabulary, cwd=recording.cwd) for epoch in recording.epochs
+            ]
+        self.names = [_names(epoch) for epoch in recording.epochs]
+        """The tool of each call, epoch by epoch."""
+        self._supplies: dict[str, list[tuple[Cut, ...]]] = {}
+
+    def row(self, size: int, project: str) -> SessionRow:
+        """All that is to be said of the session."""
+        recording, question = self.recording, self.question
+        found = check(self.account, self.bare)
+        calls = [call for epoch in recording.epochs for call in epoch.calls]
+        answered = next((call for call in reversed(calls) if call.model and not call.failed), None)
+        prices = [price for page in self.account.pages for price in page.prices]
+        figures: list[Figures] = []
+        worst: list[WorstRecall] = []
+        for policy in question.policies:
+            cuts = self.cuts(policy.start)
+            lost = self.losses(cuts)
+            figures.append(self.figures(policy, cuts, lost))
+            worst += self.worst(policy.name, lost)
+        if question.with_optimal:
+            figures.append(self.optimal())
+        parts = [part for epoch in recording.epochs for message in epoch.messages for part in message.parts]
+        return SessionRow(
+            recording.source,
+            recording.session,
+            project,
+            recording.format,
+            answered.model if answered else "",
+            answered.provider if answered else "",
+            next((call.time for call in calls if call.time is not None), None),
+            _lineage(recording),
+            size,
+            len(calls),
+            sum(isinstance(part, ToolCall) for part in parts),
+            sum(isinstance(part, ToolResult) and part.is_error for part in parts),
+            sum(epoch.ended_by == "compaction" for epoch in recording.epochs),
+            self.account.warmth,
+            self.account.calibration.prefix,
+            self.account.calibration.scale,
+            None if found is None else max(found.cost_error, found.token_error),
+            found is not None and found.excluded,
+            bool(prices) and not any(price.default for price in prices),
+            tuple(self.harness()),
+            tuple(figures),
+            tuple(worst),
+            recording.warnings,
+        )
+
+    def harness(self) -> Iterable[Found]:
+        """The documented harness's candidates, epoch by epoch."""
+        rules = Rules(self.question.settings)
+        for epoch in self.recording.epochs:
+            yield from candidates(epoch, rules, self.recording.vocabulary, self.recording.cwd)
+
+    def cuts(self, start: Callable[[Conversation], Run]) -> list[tuple[Cut, ...]]:
+        """What a policy cuts, epoch by epoch."""
+        recording, question = self.recording, self.question
+        run = start(Conversation(recording.vocabulary, recording.cwd, question.window, question.reserve))
+        return [_run_epoch(run, epoch, first=index == 0) for index, epoch in enumerate(recording.epochs)]
+
+    def losses(self, cuts: Sequence[tuple[Cut, ...]]) -> list[Loss]:
+        """What the cuts lose, epoch by epoch."""
+        return [
+            losses(epoch, made, needs)
+            for epoch, made, needs in zip(self.recording.epochs, cuts, self.needs, strict=False)
+        ]
+
+    def figures(self, policy: Policy, cuts: list[tuple[Cut, ...]], lost: list[Loss]) -> Figures:
+        """What a policy comes to."""
+        bill, suffix = lookback_bill(self.account, cuts), suffix_bill(self.account, cuts)
+        recalls = self.recall_cost(lost, bill)
+        best = None
+        if self.question.with_optimal:
+            best = optimum(self.account, self.supply(policy)).cost
+        return Figures(
+            policy.name,
+            bill.total,
+            suffix.total,
+            recalls,
+            self.dollars(bill, recalls),
+            best,
+            bill.breaks,
+            bill.peak,
+            _last(bill),
+            sum(cut.removed for made in cuts for cut in made),
+            _summed((cut.strategy, cut.removed) for made in cuts for cut in made),
+            _summed(
+                (self.tool_of(index, cut), cut.removed) for index, made in enumerate(cuts) for cut in made
+            ),
+            *self.room(bill),
+            _missed(summed(lost)) if lost else Missed(),
+            *(
+                self.missed_by(baseline, cuts)
+                for baseline in (random_cuts, oldest_first_cuts, largest_first_cuts)
+            ),
+        )
+
+    def optimal(self) -> Figures:
+        """The hindsight optimum over the documented supply, as if it were a policy."""
+        best = optimum(self.account, self.supply(POLICIES["documented"]))
+        bill = lookback_bill(self.account, best.cuts)
+        removed = sum(cut.removed for made in best.cuts for cut in made)
+        return Figures(
+            OPTIMAL,
+            bill.total,
+            best.cost,
+            0.0,
+            self.dollars(bill, 0.0),
+            best.cost,
+            bill.breaks,
+            bill.peak,
+            _last(bill),
+            round(removed),
+            {},
+            {},
+            *self.room(bill),
+        )
+
+    def supply(self, policy: Policy) -> list[list[Candidate]]:
+        """What a policy could cut and from when on, epoch by epoch."""
+        if policy.name not in self._supplies:
+            self._supplies[policy.name] = self.cuts(policy.eager)
+        return [
+            [Candidate(cut.position, cut.removed, cut.call) for cut in made]
+            for made in self._supplies[policy.name]
+        ]
+
+    def dollars(self, bill: Bill, recalls: float) -> float | None:
+        """The bill with its recalls in US dollars."""
+        total = bill.total_dollars
+        if total is None or not bill.total:
+            return total
+        return total * (bill.total + recalls) / bill.total
+
+    def recall_cost(self, lost: Sequence[Loss], bill: Bill) -> float:
+        """What all recalls cost, in base input tokens."""
+        charges: list[float] = []
+        offset = 0
+        for index, one in enumerate(lost):
+            page = self.account.pages[index]
+            for recall in one.recalls:
+                context = float(bill.tokens[offset + recall.call])
+                charges.append(
+                    recall_charge(
+                        self.account,
+                        index,
+                        recall.call,
+                        page.scale * recall.tokens,
+                        recall.until,
+                        context=context,
+                    )
+                )
+            offset += len(page.calls)
+        return math.fsum(charges)
+
+    def room(self, bill: Bill) -> tuple[int, float]:
+        """Compactions that would not have been needed, and LLM calls that the saved room would have held.
+
+        A compaction came at what was then the limit, and is avoided where the request is smaller than
+        that by the reserve.
+        """
+        avoided, gained, offset = 0, 0.0, 0
+        for epoch, page in zip(self.recording.epochs, self.account.pages, strict=True):
+            billed = [offset + index for index in range(len(page.calls)) if page.billed[index]]
+            offset += len(page.calls)
+            if not billed:
+                continue
+            first, last = billed[0], billed[-1]
+            free = float(self.bare.tokens[last] - bill.tokens[last])
+            avoided += epoch.ended_by == "compaction" and free >= self.question.reserve
+            pace = float(self.bare.tokens[last] - self.bare.tokens[first]) / max(1, len(billed) - 1)
+            gained += free / pace if pace > 0 else 0.0
+        return avoided, gained
+
+    def tool_of(self, epoch: int, cut: Cut) -> str:
+        """The tool whose exchange was cut."""
+        part = self.recording.epochs[epoch].messages[cut.position].parts[cut.part]
+        if isinstance(part, ToolCall):
+            return part.name
+        if isinstance(part, ToolResult):
+            return self.names[epoch].get(part.call_id, part.name) or "unknown"
+        return "shell"
+
+    def missed_by(self, baseline: _Baseline, cuts: Sequence[tuple[Cut, ...]]) -> Missed:
+        """What another rule would have missed at equal tokens."""
+        if not self.needs or not any(cuts):
+            return Missed()
+        made = [
+            baseline(epoch, mine, self.recording.session)
+            for epoch, mine in zip(self.recording.epochs, cuts, strict=True)
+        ]
+        return _missed(summed(self.losses(made)))
+
+    def worst(self, policy: str, lost: Sequence[Loss]) -> list[WorstRecall]:
+        """The recalls that a person should look at."""
+        found = [
+            WorstRecall(
+                policy,
+                epoch,
+                recall.call,
+                recall.position,
+                recall.part,
+                recall.tokens,
+                recall.need.kind,
+                recall.need.key,
+                recall.serves,
+                recall.strategy,
+            )
+            for epoch, one in enumerate(lost)
+            for recall in one.worst(self.question.worst)
+        ]
+        return sorted(found, key=lambda one: (-one.serves, -one.tokens, one.epoch, one.call))[
+            : self.question.worst
+        ]
+
+
+def _run_epoch(run: Run, epoch: Epoch, *, first: bool) -> tuple[Cut, ...]:
+    if not first:
+        run.begin()
+    cuts: list[Cut] = []
+    read = 0
+    for number, call in enumerate(epoch.calls):
+        cuts += run.step(epoch.messages[read : call.position], number)
+        read = max(read, call.position)
+    return tuple(cuts)
+
+
+def _names(epoch: Epoch) -> dict[str, str]:
+    return {
+        part.id: part.name
+        for message in epoch.messages
+        for part in message.parts
+        if isinstance(part, ToolCall)
+    }
+
+
+def _lineage(recording: Recording) -> str:
+    """A digest of everything up to the first answer, the answer included; empty where there is none."""
+    for epoch in recording.epochs:
+        for call in epoch.calls:
+            begun = msgspec.json.encode([message.parts for message in epoch.messages[: call.position + 1]])
+            return blake2b(begun, digest_size=12).hexdigest()
+    return ""
+
+
+def _missed(tally: Tally) -> Missed:
+    return Missed(
+        tally.blocks,
+        tally.tokens,
+        sum(tally.recalls.values()),
+        sum(tally.faults.values()),
+        dict(sorted((kind, count) for kind, count in tally.recalls.items() if count)),
+    )
+
+
+def _summed(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for name, tokens in pairs:
+        totals[name] = totals.get(name, 0) + tokens
+    return dict(sorted(totals.items()))
+
+
+def _last(bill: Bill) -> float:
+    sent = bill.tokens[bill.tokens > 0]
+    return float(sent[-1]) if len(sent) else 0.0
