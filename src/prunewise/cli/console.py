@@ -47,7 +47,11 @@ def write(text: str) -> None:
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - it is where it was closed before
         return
     try:
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        # Bytes, because a text stream that is not buffered passes over what a pipe did not take at once.
+        rest = memoryview(text.encode(sys.stdout.encoding, "backslashreplace"))
+        while rest:
+            rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.flush()
     except BrokenPipeError:
         give_up_stdout()

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import traceback
 from collections.abc import Callable, Sequence
-from io import TextIOWrapper
 
 import click
 
@@ -43,7 +41,6 @@ for command in (plan, prune, recall):
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program and give its exit code. Nothing is raised."""
-    _write_whatever_there_is()
     try:
         return _guarded(lambda: _command(arguments))
     except KeyboardInterrupt:
@@ -89,10 +86,3 @@ def _fail_unforeseen(error: Exception) -> int:
 def _interrupted() -> int:
     complain("")
     return INTERRUPTED
-
-
-def _write_whatever_there_is() -> None:
-    """A character that the stream's encoding lacks, or half of one, is written as its escape."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,153 @@
+"""The program as a whole: exit codes, colours, closed pipes, interrupts, and faults of its own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.support import Run, RunOnTerminal, RunProcess, Sample
+
+import prunewise
+from prunewise.cli import console, main
+
+FULL = Path("/dev/full")
+
+
+def test_version(run: Run):
+    assert run("--version") == (0, f"prunewise {prunewise.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", [[], ["plan"], ["prune"], ["recall"]])
+def test_help_has_a_sentence_and_an_example(run: Run, command: list[str]):
+    done = run(*command, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"^  [A-Z][^.]+\.", done.out, re.MULTILINE)
+    assert done.out.rstrip().splitlines()[-1].startswith(f"  Example: prunewise {' '.join(command)}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nothing"], ["plan"], ["plan", "a", "b"], ["plan", "a", "--nothing"], ["plan", "a", "--window", "0"]],
+)
+def test_wrong_usage_is_exit_code_2(run: Run, arguments: list[str]):
+    done = run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "Usage: prunewise" in done.err
+
+
+def test_python_m_prunewise_is_the_command(run_process: RunProcess):
+    done = run_process("--version")
+    assert (done.returncode, done.stdout.decode()) == (0, f"prunewise {prunewise.__version__}\n")
+    assert b"Usage: prunewise " in run_process("--help").stdout
+
+
+def test_without_the_extra_one_line_says_how_to_get_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("prunewise.cli.find_spec", lambda name: None if name == "click" else object())
+    assert main(["--version"]) == 1
+    wanted = "prunewise's command line needs its extra: pip install 'prunewise[cli]'\n"
+    assert capsys.readouterr() == ("", wanted)
+
+
+# ---------------------------------------------------------------- colours
+
+
+def test_there_are_colours_on_a_terminal_only(
+    run_process: RunProcess, run_on_terminal: RunOnTerminal, duplicates: Sample
+):
+    assert "\x1b[" in run_on_terminal("plan", duplicates.path).shown
+    assert b"\x1b" not in run_process("plan", duplicates.path).stdout
+    assert "\x1b" not in run_on_terminal("plan", "--json", duplicates.path).shown
+
+
+@pytest.mark.parametrize("command", ["plan", "prune"])
+def test_no_color_is_respected(run_on_terminal: RunOnTerminal, duplicates: Sample, command: str):
+    shown = run_on_terminal(command, duplicates.path, answers=[b"\n"], env={"NO_COLOR": "1"}).shown
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", shown)
+
+
+def test_a_dumb_terminal_gets_plain_text(run_on_terminal: RunOnTerminal, duplicates: Sample):
+    assert "\x1b" not in run_on_terminal("plan", duplicates.path, env={"TERM": "dumb"}).shown
+
+
+# ---------------------------------------------------------------- ends that nobody wishes for
+
+
+@pytest.mark.parametrize("buffering", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_pipe_that_is_closed_ends_it_silently(sample: Sample, options: list[str], buffering: str):
+    sample.user()
+    sample.call("call_long", "bash", {"command": "cat it"}, "x" * 1_000_000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "prunewise", "recall", sample.path, "#4:full", *options],
+        env={**os.environ, "PYTHONUNBUFFERED": buffering},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=60) == console.PIPE_CLOSED
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is full")
+def test_output_that_cannot_be_written_is_one_line(run_process: RunProcess, duplicates: Sample):
+    with FULL.open("wb") as full:
+        done = run_process("plan", duplicates.path, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"prunewise: the output cannot be written")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_an_interrupt_is_exit_code_130_without_a_traceback():
+    code = textwrap.dedent(
+        """
+        import sys, time
+        from prunewise.cli.program import run
+        from prunewise.stores.pi_session import PiSession
+        PiSession.open = lambda path: (print(flush=True), time.sleep(60))
+        sys.exit(run(["plan", "it"]))
+        """
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+    )
+    process.stdout.readline()
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch):
+    def fail(path: Path) -> None:
+        raise KeyError(f"{path}\ntwo")
+
+    monkeypatch.setattr("prunewise.cli.sessions.PiSession.open", fail)
+
+
+@pytest.mark.usefixtures("faulty")
+def test_a_fault_of_ours_is_one_line_that_asks_for_a_report(run: Run):
+    done = run("plan", "it")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.count("\n") == 1
+    assert "KeyError" in done.err
+    assert "please report" in done.err
+
+
+@pytest.mark.usefixtures("faulty")
+def test_a_fault_of_ours_shows_its_traceback_when_asked(run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PRUNEWISE_DEBUG", "1")
+    assert "Traceback (most recent call last)" in run("plan", "it").err
