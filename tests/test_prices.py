@@ -141,7 +141,7 @@ def test_anthropic_and_openai_differ_in_how_entries_are_found():
     assert claude
     assert old
     assert new
-    assert (claude.style, claude.breakpoints, claude.lookback, claude.remembered) == ("explicit", 4, 20, None)
+    assert (claude.style, claude.breakpoints, claude.lookback) == ("explicit", 4, 20)
     assert (claude.time_to_live, claude.longest, claude.write_1h) == (300, 3600, 2.0)
     assert (old.style, old.step, old.breakpoints, old.time_to_live, old.longest) == (
         "automatic",
@@ -150,7 +150,7 @@ def test_anthropic_and_openai_differ_in_how_entries_are_found():
         600,
         86400,
     )
-    assert (new.style, new.breakpoints, new.lookback, new.remembered) == ("explicit", 4, None, 80)
+    assert (new.style, new.breakpoints, new.lookback) == ("explicit", 4, None)
     assert new.time_to_live == 1800
 
 

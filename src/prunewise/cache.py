@@ -235,10 +235,9 @@ class CacheState(msgspec.Struct, frozen=True):
 
     def _found(self, request: Request) -> list[Entry]:
         """For each breakpoint the longest entry within its reach."""
-        remembered = self.entries[-self.rules.remembered :] if self.rules.remembered else self.entries
         matching = [
             entry
-            for entry in remembered
+            for entry in self.entries
             if self._of(entry, request.prefix) and self.lives(entry, request.time)
         ]
         matching.sort(key=lambda entry: entry.length)

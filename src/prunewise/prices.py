@@ -65,8 +65,6 @@ class CacheRules(msgspec.Struct, frozen=True):
     """How many prefixes one request can write; None where there are no breakpoints."""
     lookback: int | None = None
     """How many positions back from a breakpoint an entry is found, itself the first; None: any."""
-    remembered: int | None = None
-    """How many of the latest breakpoints are matched; None: all that live."""
     assumed: tuple[str, ...] = ()
     """The fields that the provider does not state. What stands there is an assumption of ours."""
     fallback: bool = False
@@ -127,7 +125,6 @@ def _openai_breakpoints(family: str, models: str, read: float) -> CacheRules:
         source=f"{_OPENAI}; {_AZURE}",
         checked=_CHECKED,
         breakpoints=4,
-        remembered=80,
     )
 
 

@@ -30,8 +30,8 @@ Ints = npt.NDArray[np.intp]
 Warmth = Literal["recorded", "time to live"]
 """What decided how much of a session's requests was cached."""
 
-ASSUMED_PREFIX = 15_000
-"""Tokens of system prompt and tools where no usage tells: the median of the coding agents measured."""
+ASSUMED_PREFIX = 10_000
+"""Tokens of system prompt and tools where no usage tells: midway of six coding agents (2,200 to 40,400)."""
 EXCLUDED_ABOVE = 0.25
 """A session whose simulated baseline is off by more than this share is left out of totals."""
 RECALL_OUTPUT = 150
@@ -509,52 +509,67 @@ def _kept_by_suffix(page: Page, places: Floats, changes: list[_Change]) -> Float
     return places
 
 
+class _Entry(msgspec.Struct):
+    """What is held of one epoch: a beginning of its requests."""
+
+    end: int
+    used: float | None
+
+
 def _kept_by_entries(page: Page, places: Floats, changes: list[_Change]) -> Floats:
-    """The place up to which each request is cached, with entries at the ends of earlier requests only."""
-    at = {change.call: change.item for change in changes}
-    entries: list[tuple[int, float | None]] = []  # where an entry ends, and when it was last used
+    """The place up to which each request is cached, where entries end at the ends of earlier requests."""
+    changed = {change.call: change.item for change in changes}
+    entries: list[_Entry] = []
     last: LLMCall | None = None
-    for index, call in enumerate(page.calls):
-        if not page.billed[index]:
-            continue
-        rules, end = page.prices[index].rules, int(page.ends[index])
+    for index in np.flatnonzero(page.billed).tolist():
+        call, item = page.calls[index], changed.get(index, math.inf)
         if last is not None and (call.model, call.provider) != (last.model, last.provider):
             entries.clear()
-        item = at.get(index)
-        if item is not None:
-            while entries and entries[-1][0] > item:
-                entries.pop()
-        if rules.style == "automatic":
-            places[index] = places[index] if item is None else min(places[index], item)
-        elif item is not None and item < places[index]:
-            places[index] = _reachable(page, entries, index, float(item))
-        elif not page.recorded[index] and not _in_reach(page, places[index], index):
-            places[index] = min(places[index], 1.0)
-        if entries and places[index] >= entries[-1][0]:
-            entries[-1] = (entries[-1][0], call.time)
-        entries.append((end, call.time))
+        while entries and entries[-1].end > item:
+            entries.pop()
+        places[index] = _kept(page, entries, index, item)
+        _use(entries, places[index], call.time)
+        entries.append(_Entry(int(page.ends[index]), call.time))
         last = call
     return places
 
 
+def _kept(page: Page, entries: list[_Entry], index: int, item: float) -> float:
+    """The place up to which one request is cached, whose first change is at `item`."""
+    rules, unchanged = page.prices[index].rules, float(page.cached[index])
+    if rules.style == "automatic":
+        return min(unchanged, item)
+    if item < unchanged:
+        return _reachable(page, entries, index)
+    if page.recorded[index] or _in_reach(page, unchanged, index):
+        return unchanged
+    return min(1.0, unchanged)
+
+
 def _in_reach(page: Page, place: float, index: int) -> bool:
     lookback = page.prices[index].rules.lookback
-    if lookback is None:
-        return True
-    return page.steps[page.ends[index]] - page.steps[int(place)] < lookback
+    return lookback is None or bool(page.steps[page.ends[index]] - page.steps[int(place)] < lookback)
 
 
-def _reachable(page: Page, entries: list[tuple[int, float | None]], index: int, limit: float) -> float:
+def _reachable(page: Page, entries: list[_Entry], index: int) -> float:
     """The end of the longest entry that still holds; else that of the fixed prefix."""
     rules, now = page.prices[index].rules, page.calls[index].time
     lifetime = rules.longest if page.long_share[index] else rules.time_to_live
-    remembered = entries[-rules.remembered :] if rules.remembered else entries
-    for end, used in reversed(remembered):
-        if not _in_reach(page, end, index):
+    for entry in reversed(entries):
+        if not _in_reach(page, entry.end, index):
             break
-        if end <= min(limit, page.cached[index]) and (now is None or used is None or now - used <= lifetime):
-            return float(end)
-    return min(1.0, page.cached[index])
+        alive = now is None or entry.used is None or now - entry.used <= lifetime
+        if alive and entry.end <= page.cached[index]:
+            return float(entry.end)
+    return min(1.0, float(page.cached[index]))
+
+
+def _use(entries: list[_Entry], place: float, time: float | None) -> None:
+    """The longest entry that was read starts to live again."""
+    for entry in reversed(entries):
+        if entry.end <= place:
+            entry.used = time
+            return
 
 
 def _charged(page: Page, tokens: Floats, read: Floats, grant: _Grant) -> Floats:
