@@ -171,7 +171,7 @@ def fold(entries: Iterable[Entry]) -> Ledger:
             case Restore():
                 active.pop(entry.idempotency_key, None)
                 restored_keys.add(entry.idempotency_key)
-            case Savings():
+            case _:
                 savings.append(entry)
     standing: dict[Target, Decision] = {}
     for decision in active.values():

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from prunewise.transcript import Image, Message, Opaque, Part, Shell, Text, Thinking, ToolCall, ToolResult
+from prunewise.transcript import Image, Message, Part, Shell, Text, Thinking, ToolCall, ToolResult
 
 
 def utf16_length(text: str) -> int:
@@ -46,15 +46,10 @@ _COUNTED = frozenset({"user", "assistant", "tool"})
 
 
 def _documented_part(part: Part) -> int:
-    match part:
-        case Text() | Thinking() | ToolCall():
-            return text_tokens(part.text)
-        case ToolResult():
-            return DOCUMENTED.content(part)
-        case Image():
-            return _DOCUMENTED_IMAGE
-        case Shell() | Opaque():
-            return 0
+    """A part that is neither text, call nor result."""
+    if type(part) is Thinking:
+        return text_tokens(part.text)
+    return _DOCUMENTED_IMAGE if type(part) is Image else 0
 
 
 def _documented_message(message: Message) -> int:
@@ -87,7 +82,7 @@ def _pi_characters(part: Part) -> int:
             return _PI_IMAGE_CHARACTERS
         case Shell():
             return utf16_length(part.command) + utf16_length(part.output) if part.sent else 0
-        case Opaque():
+        case _:
             return 0
 
 
