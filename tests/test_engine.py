@@ -750,6 +750,23 @@ def test_a_marker_is_never_replaced():
         engine.manual("1")
 
 
+def test_an_input_that_was_purged_is_not_purged_again():
+    marker = markers.purged_input("x", 99_999, markers.FAILED_INPUT, "#1")
+    purged = {markers.INPUT_KEY: marker}
+    engine = build.engine(user(), used("1", "x", purged, "no", error=True), turns(5))
+    assert proposed(engine) == []
+    with pytest.raises(RefusedError):
+        engine.manual("1", INPUT)
+
+
+def test_a_masked_shell_output_is_not_masked_again():
+    marker = markers.masked_shell("make", 0, "\n".join(["x" * 200] * 9000), "#1")
+    again = flat(user(), shell("make", marker), bash("1", "make", marker), user())
+    engine = build.engine(again, data=data(pruning={"minResultTokens": 1}))
+    assert engine.unmasked_saving == 0
+    assert engine.mask() == []
+
+
 def test_what_only_begins_like_a_marker_is_replaced():
     text = markers.OPENING + LONG
     assert proposed(build.engine(bash("1", "x", text), bash("2", "x", text))) == [("dedupe", RESULT, "1")]

@@ -126,6 +126,26 @@ def test_other_hosts_name_lines_otherwise(
     assert (operation.first, operation.last) == lines
 
 
+NARROWED = Vocabulary(files={"view": "read", "put": "write"}, narrowed_by=frozenset({"pages", "range"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "known"),
+    [
+        pytest.param("view", {}, True, id="a read of all lines"),
+        pytest.param("view", {"offset": 3}, True, id="a read of lines that can be told"),
+        pytest.param("view", {"pages": "2-3"}, False, id="a read of lines that cannot be told"),
+        pytest.param("view", {"range": 0}, False, id="whatever the value is"),
+        pytest.param("view", {"pages": None}, True, id="but null is absent"),
+        pytest.param("put", {"pages": "2-3"}, True, id="a write is of the whole file"),
+    ],
+)
+def test_a_read_that_is_narrowed_in_other_words_is_no_operation(
+    name: str, arguments: dict[str, Any], known: bool
+):
+    assert (file_operation(NARROWED, name, {"path": "f", **arguments}, None) is not None) is known
+
+
 # ---------------------------------------------------------------- paths
 
 PATHS: dict[str, tuple[str, str | None, str]] = {
