@@ -6,10 +6,14 @@ returns its text below the heading line, and add it to `PAGES`.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import click
+
+from prunewise.cli.program import program
 from prunewise.settings import DEFAULTS as DEFAULT_SETTINGS
 from prunewise.settings import SETTINGS, Setting, to_data
 
@@ -106,8 +110,58 @@ def _indented(part: object) -> str:
     return "{\n" + ",\n".join(lines) + "\n  }"
 
 
-# The pages, each with what makes it. The page of commands joins here: "reference/commands.md".
+def commands_page() -> str:
+    """Every command with its options, from the command line itself."""
+    lines = [
+        "# Commands",
+        "",
+        "Exit codes: 0 done; 1 the input is at fault, which one line on stderr explains; 2 usage; 130 ended",
+        "by Ctrl-C. With `--json`, stdout holds one JSON document and nothing else. Warnings go to stderr.",
+        "There are colours on a terminal only, and none where `NO_COLOR` is set; elsewhere the output is",
+        "plain text, 80 columns wide unless `COLUMNS` says otherwise.",
+        "",
+    ]
+    for name, command in program.commands.items():
+        lines += _command(name, command)
+    return "\n".join(lines)
+
+
+def _command(name: str, command: click.Command) -> list[str]:
+    context = click.Context(command, info_name=f"prunewise {name}")
+    example = (command.epilog or "").removeprefix("Example: ")
+    rows = [
+        [_code(_option(one, context)), _about(one)] for one in command.params if isinstance(one, click.Option)
+    ]
+    return [
+        f"## prunewise {name}",
+        "",
+        *_paragraphs(command.help or ""),
+        "<!-- runnable -->",
+        "```console",
+        f"$ {example}",
+        "```",
+        "",
+        *_table(["Option", "Meaning"], rows),
+        "",
+    ]
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [line for piece in inspect.cleandoc(text).split("\n\n") for line in (*piece.splitlines(), "")]
+
+
+def _option(option: click.Option, context: click.Context) -> str:
+    value = "" if option.is_flag else f" {option.make_metavar(context)}"
+    return f"{option.opts[0]}{value}"
+
+
+def _about(option: click.Option) -> str:
+    return f"{option.help} May be given several times." if option.multiple else option.help or ""
+
+
+# The pages, each with what makes it.
 PAGES: dict[str, Callable[[], str]] = {
+    "reference/commands.md": commands_page,
     "reference/settings.md": settings_page,
 }
 

@@ -35,7 +35,7 @@ _SECONDS_BETWEEN_LOOKS = 0.3
 _STYLES = {"active": "", "pruned": "cyan", "restored": "yellow"}
 
 
-@click.command(epilog="Example: prunewise prune examples/session.jsonl --prune toolu_21c5")
+@click.command(epilog="Example: prunewise prune examples/session.jsonl --prune toolu_c737")
 @click.argument("session", type=_FILE)
 @click.option("--prune", "prune_ids", multiple=True, metavar="ID", help="Prune the result of this call.")
 @click.option(
