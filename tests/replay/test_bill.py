@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from prunewise import tools
+from prunewise.formats.detect import read_recording
 from prunewise.prices import UNKNOWN, Prices, Rates, Tier, rules_for
 from prunewise.recording import Epoch, LLMCall, Recording
 from prunewise.replay.bill import (
@@ -405,6 +407,23 @@ def test_what_usage_costs():
     assert counted_cost(Usage(10, 0, 1000, 100, 40), PRICES[""]) == pytest.approx(10 + 100 + 75 + 80)
     assert counted_cost(Usage(10, 0, 4000, 100), PRICES["tiered"]) == pytest.approx(20 + 800 + 250)
     assert counted_cost(None, PRICES[""]) == 0
+
+
+@pytest.mark.corpus
+def test_recorded_sessions_cost_what_was_counted(shared: Path):
+    """The baseline's median error is at most a tenth; what is far off is not a real session."""
+    folder = shared / "corpus"
+    if not folder.is_dir():
+        pytest.skip("needs recorded sessions")
+    found = [
+        check(open_account(stretches(read_recording(str(path), path.read_bytes()))))
+        for path in sorted(folder.glob("*/*.json*"))
+    ]
+    checks = [one for one in found if one is not None]
+    assert len(checks) > 80
+    assert np.median([one.cost_error for one in checks]) < 0.1
+    assert np.median([one.token_error for one in checks]) < 0.1
+    assert sum(one.excluded for one in checks) <= 5
 
 
 # ---------------------------------------------------------------- recalls
