@@ -156,6 +156,8 @@ class Exchange(msgspec.Struct, frozen=True, gc=False):
     ledger names exchanges by call id, and a decision must not reach another output than it was made for."""
     operation: tools.FileOperation | None = None
     """What it does to a file, where it is a file tool of the vocabulary and names a path."""
+    refers_back: bool = False
+    """True where its result only says that something is as it was read before: it stands for no content."""
 
     def position(self, kind: ToolKind) -> int:
         """The position of the message that changes when `kind` is replaced."""
@@ -262,10 +264,25 @@ class Transcript:
         if opened is None:
             return
         order, call, call_position, call_part, call_turn = opened
-        operation = tools.file_operation(self.vocabulary, call.name, call.arguments, self.cwd)
+        stubs = self.vocabulary.unchanged_stubs
+        refers_back = bool(stubs) and result.text.startswith(stubs)
+        operation = None
+        if not refers_back:
+            operation = tools.file_operation(self.vocabulary, call.name, call.arguments, self.cwd)
         reused = call.id in self._by_id
         exchange = Exchange(
-            order, call, call_position, call_part, result, position, index, call_turn, turn, reused, operation
+            order,
+            call,
+            call_position,
+            call_part,
+            result,
+            position,
+            index,
+            call_turn,
+            turn,
+            reused,
+            operation,
+            refers_back,
         )
         self.exchanges.append(exchange)
         if not reused:

@@ -28,6 +28,8 @@ class Dedupe:
         kept = self._kept
         for index in range(self._seen, len(exchanges)):
             exchange = exchanges[index]
+            if exchange.refers_back:
+                continue  # it leans on the earlier output, and does not stand for it
             key = (exchange.call.name.lower(), exchange.call.text)
             group = kept.get(key)
             if group is None:
