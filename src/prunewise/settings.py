@@ -113,6 +113,7 @@ class Pruning(Struct, frozen=True, rename="camel"):
     enabled: bool = True
     min_result_tokens: int = 1000
     protect_current_turn: bool = True
+    footer: bool = True
 
 
 class Settings(Struct, frozen=True, rename="camel"):
@@ -325,6 +326,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Never mask outputs after the last user message.",
         file="settings.json",
         command="/pruning settings protectCurrentTurn=true",
+    ),
+    Setting(
+        "pruning.footer",
+        _FLAG,
+        "Show in pi's footer how much smaller requests are.",
+        file="settings.json",
+        command="/pruning settings footer=true",
     ),
     Setting(
         "window",

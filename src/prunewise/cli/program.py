@@ -15,6 +15,7 @@ import click
 
 from prunewise import __version__
 from prunewise.cli.console import complain, give_up_stdout
+from prunewise.cli.pi import pi
 from prunewise.cli.plan import plan
 from prunewise.cli.prune import prune
 from prunewise.cli.recall import recall
@@ -35,7 +36,7 @@ def program() -> None:
     """Say which old tool outputs of an agent's session can go, and whether that pays."""
 
 
-for command in (plan, prune, recall):
+for command in (plan, prune, recall, pi):
     program.add_command(command)
 
 

@@ -130,6 +130,11 @@ class PiSession:
         with _reading(self.path) as file:
             self._catch_up(file)
 
+    def extend(self, lines: Iterable[bytes]) -> None:
+        """Take further lines of a session that was read from bytes."""
+        self._take_lines(lines)
+        self._check_parents()
+
     def _catch_up(self, file: BinaryIO) -> None:
         status = os.fstat(file.fileno())
         same = self._identity == (status.st_dev, status.st_ino) and status.st_size >= self._end

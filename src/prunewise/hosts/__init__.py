@@ -1,0 +1,1 @@
+"""Hosts: what sends requests and asks us first. One package a host."""

@@ -1,0 +1,452 @@
+// prunewise in pi: hands each request to the engine process and applies what comes back.
+//
+// Nothing is decided here. What pi is about to send goes over as a difference to the last time, keyed by
+// entry ids; the engine reads the entries themselves from the session file. Back come edits. Whatever
+// fails, the request goes out as it is.
+
+import { writeSync } from "node:fs";
+import type {
+	ContextEvent,
+	ExtensionAPI,
+	ExtensionCommandContext,
+	ExtensionContext,
+	SessionEntry,
+} from "@earendil-works/pi-coding-agent";
+import { deadline, Engine } from "./engine.ts";
+
+const VERSION = "0.1.0";
+const NAME = "prunewise";
+const DEFAULT_RESERVE = 16384; // pi's own
+
+/** What the installer knows: the interpreter, and which half is on where no settings file says. */
+export interface Options {
+	python?: string;
+	strategies?: boolean;
+	masking?: boolean;
+}
+
+type Message = ContextEvent["messages"][number];
+type Block = { type?: string; [field: string]: unknown };
+type Severity = "info" | "warning" | "error";
+type PartEdit = [part: number, kind: string, value: unknown, keepImages: boolean];
+type Custom = { customType: string; data: unknown };
+
+/** One message of the conversation. `stored`: the entry `id` holds exactly this. */
+interface Line {
+	key: string;
+	id: string | null;
+	size: number;
+	stored: boolean;
+}
+
+interface Conversation {
+	lines: Line[];
+	messages: Message[];
+}
+
+type Action =
+	| { type: "say"; text: string; level: Severity }
+	| { type: "select"; title: string; options: string[] }
+	| { type: "confirm"; title: string; message: string }
+	| { type: "input"; title: string; placeholder: string }
+	| { type: "append"; entries: Custom[] };
+
+interface Answer {
+	token?: number;
+	resync?: "keys" | "contents";
+	edits?: [position: number, parts: PartEdit[]][];
+	entries?: Custom[];
+	notes?: { key: string; text: string; level: Severity }[];
+	status?: string;
+	carried?: { engaged: boolean };
+	cancel?: boolean;
+	dialog?: number;
+	action?: Action;
+}
+
+export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
+	return (pi) => {
+		let engine: Engine | undefined;
+		let context: ExtensionContext | undefined;
+		let carried: { engaged: boolean } | undefined;
+		let told = new Set<string>();
+		let failed = false;
+		// what the engine holds: the lines that its last token stands for, and the edits it has asked for
+		let base: { generation: number; token: number; lines: Line[] } | undefined;
+		let edits = new Map<number, PartEdit[]>();
+		let sentEntries = 0;
+
+		// ---------------------------------------------------------------- the session
+
+		pi.on("session_start", (_event, ctx) => {
+			context = ctx;
+			carried = undefined;
+			told = new Set();
+			failed = false;
+			base = undefined;
+			engine = new Engine(options.python, greeting);
+			try {
+				engine.ensure(); // not waited for
+			} catch (error) {
+				complain(error);
+			}
+		});
+
+		pi.on("session_shutdown", async (_event, ctx) => {
+			ctx.ui.setStatus(NAME, undefined);
+			await engine?.stop();
+			engine = undefined;
+		});
+
+		function greeting(): object {
+			const ctx = context as ExtensionContext;
+			const session = ctx.sessionManager;
+			return {
+				version: VERSION,
+				cwd: ctx.cwd,
+				header: session.getHeader() ?? {},
+				sessionFile: session.getSessionFile() ?? null,
+				leaf: session.getLeafId(),
+				trusted: ctx.isProjectTrusted(),
+				model: ctx.model ? `${ctx.model.provider}/${ctx.model.id}` : null,
+				halves: { strategies: options.strategies ?? true, masking: options.masking ?? true },
+				...(carried ? { carried } : {}),
+			};
+		}
+
+		// ---------------------------------------------------------------- requests
+
+		pi.on("context", async (event, ctx) => {
+			const answer = await ask("context", ctx, event.messages);
+			if (!answer) return undefined;
+			if (append(answer.entries ?? [])) {
+				for (const [position, parts] of answer.edits ?? []) {
+					if (parts.length) edits.set(position, parts);
+					else edits.delete(position);
+				}
+			}
+			tell(answer, ctx);
+			if (!edits.size) return undefined;
+			const messages = event.messages.slice();
+			for (const [position, parts] of edits) messages[position] = edited(messages[position], parts);
+			return { messages };
+		});
+
+		pi.on("session_before_compact", async (event, ctx) => {
+			if (event.reason !== "threshold") return undefined;
+			const answer = await ask("compaction", ctx);
+			if (!answer) return undefined; // without an answer pi compacts
+			tell(answer, ctx);
+			return answer.cancel ? { cancel: true } : undefined;
+		});
+
+		pi.on("session_compact", async (_event, ctx) => {
+			if (carried) carried = { ...carried, engaged: false };
+			try {
+				tell((await engine?.call<Answer>("compacted", {})) ?? {}, ctx);
+			} catch {} // the next request tells
+		});
+
+		/** Ask with the conversation as it is now; undefined where there is no answer in time. */
+		async function ask(method: string, ctx: ExtensionContext, messages?: Message[], more: object = {}) {
+			context = ctx;
+			const until = Date.now() + deadline();
+			try {
+				if (!engine) throw new Error("the session is over");
+				const now = conversation(ctx, messages);
+				let contents = false;
+				for (let attempt = 0; attempt < 3; attempt++) {
+					engine.ensure();
+					const generation = engine.generation;
+					const { keep, view } = difference(ctx, now, generation, contents);
+					const params = { ...more, view };
+					const answer = await engine.call<Answer>(method, params, Math.max(until - Date.now(), 1));
+					if (answer.resync) {
+						forget();
+						contents = answer.resync === "contents";
+						continue;
+					}
+					if (answer.token !== undefined) base = { generation, token: answer.token, lines: now.lines };
+					for (const position of edits.keys()) if (position >= keep) edits.delete(position);
+					return answer;
+				}
+				throw new Error("the engine and pi do not agree on the conversation");
+			} catch (error) {
+				forget();
+				complain(error);
+				return undefined;
+			}
+		}
+
+		function forget(): void {
+			base = undefined;
+			sentEntries = 0;
+		}
+
+		/** What has changed since the engine was last told. */
+		function difference(ctx: ExtensionContext, now: Conversation, generation: number, contents: boolean) {
+			if (base?.generation !== generation) forget();
+			const known = base?.lines ?? [];
+			const { lines, messages } = now;
+			let keep = 0;
+			while (keep < known.length && keep < lines.length && same(known[keep], lines[keep])) keep++;
+			const session = ctx.sessionManager;
+			return {
+				keep,
+				view: {
+					base: base?.token ?? null,
+					keep,
+					leaf: session.getLeafId(),
+					messages: lines
+						.slice(keep)
+						.map((line, at) => (line.stored && !contents ? [line.id] : [line.id, messages[keep + at]])),
+					...(session.getSessionFile() ? {} : { entries: newEntries(ctx) }),
+					...limits(ctx),
+				},
+			};
+		}
+
+		/** The entries of a session without a file that the engine has not seen. */
+		function newEntries(ctx: ExtensionContext): SessionEntry[] {
+			const entries = ctx.sessionManager.getEntries();
+			const fresh = entries.slice(sentEntries);
+			sentEntries = entries.length;
+			return fresh;
+		}
+
+		/** The window and the reserve that pi's own compaction goes by. */
+		function limits(ctx: ExtensionContext) {
+			const model = ctx.model;
+			const name = model && `${model.provider}/${model.id}`;
+			const compaction = pi.getSettings().compaction;
+			const own = name === undefined ? undefined : compaction?.modelOverrides?.[name]?.reserveTokens;
+			return {
+				window: ctx.getContextUsage()?.contextWindow ?? model?.contextWindow ?? null,
+				reserve: own ?? compaction?.reserveTokens ?? DEFAULT_RESERVE,
+				model: name ?? null,
+			};
+		}
+
+		/** Add entries to the session: all of them, or what they stand for does not hold. */
+		function append(entries: Custom[]): boolean {
+			try {
+				for (const entry of entries) pi.appendEntry(entry.customType, entry.data);
+				return true;
+			} catch (error) {
+				forget();
+				complain(error);
+				return false;
+			}
+		}
+
+		// ---------------------------------------------------------------- telling
+
+		function tell(answer: Answer, ctx: ExtensionContext): void {
+			if (answer.carried) carried = answer.carried;
+			ctx.ui.setStatus(NAME, answer.status);
+			for (const note of answer.notes ?? []) {
+				if (told.has(note.key)) continue;
+				told.add(note.key);
+				say(ctx, note.text, note.level);
+			}
+		}
+
+		function say(ctx: ExtensionContext, text: string, level: Severity): void {
+			if (ctx.hasUI) ctx.ui.notify(text, level);
+			else if (level !== "info") process.stderr.write(`${text}\n`);
+		}
+
+		/** Say once a session that requests go out unpruned, and why. */
+		function complain(error: unknown): void {
+			if (failed || !context) return;
+			failed = true;
+			const reason = error instanceof Error ? error.message : String(error);
+			const advice = "Run `prunewise pi doctor` to find out more.";
+			say(context, `prunewise: requests go out unpruned for now: ${reason}. ${advice}`, "warning");
+			context.ui.setStatus(NAME, undefined);
+		}
+
+		// ---------------------------------------------------------------- recall
+
+		pi.registerTool({
+			name: "recall",
+			label: "Recall",
+			description:
+				"Get back the full tool output that a marker of the form [prunewise: ...] stands for. " +
+				"Give the reference that the marker names. Long outputs come shortened; " +
+				"add :full to the reference for all of it.",
+			promptSnippet: "Get back a tool output that was left out, by the reference in its marker",
+			parameters: {
+				type: "object",
+				properties: {
+					ref: { type: "string", description: "The marker's reference, such as #412 or #412:full" },
+				},
+				required: ["ref"],
+				additionalProperties: false,
+			} as never,
+			async execute(_id, params, _signal, _onUpdate, ctx) {
+				context = ctx;
+				const { ref } = params as { ref: string };
+				const recalled = await recall(ref, ctx).catch((error: Error) => {
+					if (!engine || engine.welcome) throw error;
+					return recall(ref, ctx); // it has died on us: a new one reads the session too
+				});
+				return { content: recalled.content, details: { ref } };
+			},
+		});
+
+		async function recall(ref: string, ctx: ExtensionContext) {
+			if (!engine) throw new Error("the session is over");
+			engine.ensure();
+			if (base?.generation !== engine.generation) forget();
+			const entries = ctx.sessionManager.getSessionFile() ? [] : newEntries(ctx);
+			return engine.call<{ content: [] }>("recall", { ref, entries });
+		}
+
+		// ---------------------------------------------------------------- commands
+
+		const commands = {
+			pruning: "Settings and state of the pruning in front of compaction",
+			prune: "Prune tool outputs by hand, or restore them",
+			"context-pruning": "Status and control of context pruning",
+		};
+		for (const [name, description] of Object.entries(commands)) {
+			pi.registerCommand(name, {
+				description,
+				getArgumentCompletions: (prefix) => {
+					const all = engine?.welcome?.completions[name] ?? [];
+					const fitting = all.filter((one) => one.startsWith(prefix));
+					return fitting.length ? fitting.map((one) => ({ value: one, label: one })) : null;
+				},
+				handler: (args, ctx) => converse(name, args, ctx),
+			});
+		}
+
+		/** Run a command: the engine says step by step what to show and what to ask. */
+		async function converse(name: string, args: string, ctx: ExtensionCommandContext): Promise<void> {
+			failed = false; // whoever asks is told again
+			const usage = ctx.getContextUsage() ?? null;
+			let answer = await ask("command", ctx, undefined, { name, args, ui: ctx.hasUI, usage });
+			try {
+				while (answer?.action) {
+					const value = await perform(answer.action, ctx);
+					answer = await engine?.call<Answer>("answer", { dialog: answer.dialog, value });
+				}
+			} catch (error) {
+				complain(error);
+			}
+			if (answer) tell(answer, ctx);
+		}
+
+		async function perform(action: Action, ctx: ExtensionContext): Promise<unknown> {
+			switch (action.type) {
+				case "say":
+					if (ctx.hasUI) ctx.ui.notify(action.text, action.level);
+					else if (ctx.mode === "print") writeSync(1, `${action.text}\n`);
+					else process.stderr.write(`${action.text}\n`);
+					return null;
+				case "select":
+					return (await ctx.ui.select(action.title, action.options)) ?? null;
+				case "confirm":
+					return await ctx.ui.confirm(action.title, action.message);
+				case "input":
+					return (await ctx.ui.input(action.title, action.placeholder)) ?? null;
+				case "append":
+					try {
+						for (const entry of action.entries) pi.appendEntry(entry.customType, entry.data);
+						return null;
+					} catch (error) {
+						return error instanceof Error ? error.message : String(error);
+					}
+			}
+		}
+	};
+}
+
+export default prunewise();
+
+// ---------------------------------------------------------------- messages
+
+/** The messages as pi is about to send them, and the entries that they come from. */
+function conversation(ctx: ExtensionContext, messages: Message[] | undefined): Conversation {
+	const own: Message[] = [];
+	const lines: Line[] = [];
+	for (const { sourceEntry, messages } of ctx.sessionManager.buildSessionProjection().entries) {
+		for (const message of messages) {
+			if (message.role === "system") continue;
+			const stored = sourceEntry.type === "message" && sourceEntry.message === message;
+			own.push(message);
+			lines.push({ key: sourceEntry.id, id: sourceEntry.id, size: size(message), stored });
+		}
+	}
+	if (!messages) return { lines, messages: own };
+	if (messages.length === own.length && messages.every((one, at) => alike(one, own[at]))) {
+		return { lines: messages.map((message, at) => matched(message, lines[at])), messages };
+	}
+	// Another extension has added or removed messages: each is looked for on its own.
+	const waiting = new Map<string, Line[]>();
+	for (const [at, message] of own.entries()) {
+		const name = identity(message);
+		waiting.set(name, [...(waiting.get(name) ?? []), lines[at]]);
+	}
+	const found = messages.map((message) => {
+		const name = identity(message);
+		const line = waiting.get(name)?.shift();
+		return line ? matched(message, line) : { key: `?${name}`, id: null, size: size(message), stored: false };
+	});
+	return { lines: found, messages };
+}
+
+/** The line of a message that comes from the entry of `line`; another extension may have rewritten it. */
+function matched(message: Message, line: Line): Line {
+	const own = size(message);
+	return own === line.size ? line : { ...line, size: own, stored: false };
+}
+
+function same(one: Line, other: Line): boolean {
+	return one.key === other.key && one.size === other.size && one.stored === other.stored;
+}
+
+function alike(one: Message, other: Message): boolean {
+	return (
+		one.role === other.role &&
+		one.timestamp === other.timestamp &&
+		(one.role !== "toolResult" || one.toolCallId === (other as typeof one).toolCallId)
+	);
+}
+
+function identity(message: Message): string {
+	return `${message.role}:${message.timestamp}:${message.role === "toolResult" ? message.toolCallId : ""}`;
+}
+
+/** A cheap measure of a message's content: that of another one is as good as never the same. */
+function size(message: Message): number {
+	const own = message as { content?: unknown; output?: unknown; summary?: unknown };
+	return extent(own.content) + extent(own.output) + extent(own.summary);
+}
+
+function extent(value: unknown): number {
+	if (typeof value === "string") return value.length + 1;
+	if (typeof value !== "object" || value === null) return 1;
+	let sum = 1;
+	for (const key in value) sum += extent((value as Record<string, unknown>)[key]);
+	return sum;
+}
+
+/** A copy of the message with its edits in place; every part that they do not name is the same object. */
+function edited(message: Message, parts: PartEdit[]): Message {
+	const copy = { ...message } as Record<string, unknown>;
+	for (const [part, kind, value, keepImages] of parts) {
+		const content = copy.content;
+		const blocks: Block[] = Array.isArray(content) ? content : [];
+		if (kind === "tool_result_content" && copy.role === "toolResult") {
+			const images = keepImages ? blocks.filter((block) => block?.type === "image") : [];
+			copy.content = [{ type: "text", text: value }, ...images];
+		} else if (kind === "shell_output" && copy.role === "bashExecution") {
+			copy.output = value;
+		} else if (kind === "tool_call_input" && blocks[part]?.type === "toolCall") {
+			copy.content = blocks.map((block, at) => (at === part ? { ...block, arguments: value } : block));
+		}
+	}
+	return copy as unknown as Message;
+}

@@ -1,0 +1,167 @@
+"""The engine process: lines in, lines out. It serves one pi session, from its greeting to the end of its input.
+
+Each line is one JSON-RPC 2.0 request; they are answered one after another. A request that fails gets
+an error, and the next one is served. Nothing else is ever written to standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
+
+from prunewise.errors import PrunewiseError
+from prunewise.hosts.pi.commands import COMPLETIONS, Dialogs
+from prunewise.hosts.pi.protocol import (
+    FAILED,
+    WRONG_VERSION,
+    AnswerParams,
+    CommandParams,
+    Error,
+    Hello,
+    RecallParams,
+    Request,
+    Response,
+    ViewParams,
+    Welcome,
+)
+from prunewise.hosts.pi.session import Session, WrongVersionError
+
+_Params = TypeVar("_Params")
+
+
+def main() -> int:
+    """Serve on standard input and output until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for pi, which then ends our input
+    with os.fdopen(os.dup(1), "wb") as output:
+        os.dup2(2, 1)  # whoever prints does not get between the lines
+        serve(sys.stdin.buffer, output)
+    return 0
+
+
+def serve(lines: BinaryIO, output: BinaryIO) -> None:
+    """Answer each line of the input, until it ends or nobody reads the answers."""
+    engine = _Engine()
+    for line in lines:
+        if not line.strip():
+            continue
+        reply = engine.reply(line)
+        if reply is not None:
+            try:
+                output.write(reply + b"\n")
+                output.flush()
+            except OSError:
+                return
+        engine.rest()
+
+
+class _Engine:
+    """The methods that an extension may ask for."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+        self._dialogs: Dialogs | None = None
+        self._greeted = False
+        self._methods: dict[str, Callable[[msgspec.Raw], Any]] = {
+            "hello": self._hello,
+            "context": lambda raw: self._ready.context(_read(raw, ViewParams).view),
+            "compaction": lambda raw: self._ready.compaction(_read(raw, ViewParams).view),
+            "compacted": lambda _: self._ready.compacted(),
+            "recall": lambda raw: self._ready.recall(_read(raw, RecallParams)),
+            "command": lambda raw: self._talking.begin(_read(raw, CommandParams)),
+            "answer": lambda raw: self._talking.go_on(_read(raw, AnswerParams)),
+        }
+
+    @property
+    def _ready(self) -> Session:
+        if self._session is None:
+            raise PrunewiseError("nobody has said hello yet")
+        return self._session
+
+    @property
+    def _talking(self) -> Dialogs:
+        if self._dialogs is None:
+            self._dialogs = Dialogs(self._ready)
+        return self._dialogs
+
+    def _hello(self, raw: msgspec.Raw) -> Welcome:
+        self._session = Session(_read(raw, Hello))
+        self._dialogs = None
+        self._greeted = True
+        return self._session.welcome(COMPLETIONS)
+
+    def rest(self) -> None:
+        """Do what nobody waits for: read the session after a greeting."""
+        if self._greeted and self._session is not None:
+            self._greeted = False
+            try:
+                self._session.warm()
+            except Exception as error:  # noqa: BLE001 - whoever asks about the session is told
+                sys.stderr.write(f"prunewise: the session cannot be read yet: {error}\n")
+
+    def reply(self, line: bytes) -> bytes | None:
+        """The answer to one line; None to a notification."""
+        try:
+            request = _read(line, Request)
+        except Exception as error:  # noqa: BLE001 - not a request, whatever it is
+            return _line(Response(None, error=Error(-32700, f"not a request: {error}")))
+        method = self._methods.get(request.method)
+        if method is None:
+            response = Response(request.id, error=Error(-32601, f"no method {request.method}"))
+        else:
+            response = self._call(request, method)
+        return None if request.id is None else _line(response)
+
+    def _call(self, request: Request, method: Callable[[msgspec.Raw], Any]) -> Response:
+        try:
+            return Response(request.id, method(request.params))
+        except WrongVersionError as error:
+            return Response(request.id, error=Error(WRONG_VERSION, str(error)))
+        except PrunewiseError as error:
+            return Response(request.id, error=Error(FAILED, str(error)))
+        except Exception as error:  # noqa: BLE001 - the request goes out unpruned, the next may go well
+            if os.environ.get("PRUNEWISE_DEBUG"):
+                import traceback
+
+                traceback.print_exception(error)
+            return Response(request.id, error=Error(FAILED, f"{type(error).__name__}: {error}"))
+
+
+def _read(raw: msgspec.Raw | bytes, shape: type[_Params]) -> _Params:
+    """Decode strictly where that goes; half of a pair of surrogates, which JSON may hold, only Python takes."""
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except (msgspec.DecodeError, UnicodeError):
+        if isinstance(raw, bytes):
+            # The parameters are read again, on their own.
+            return msgspec.convert(_with_raw_params(json.loads(raw)), shape)
+        return msgspec.convert(_with_raw_entries(json.loads(bytes(raw))), shape)
+
+
+def _with_raw_params(value: Any) -> Any:
+    if isinstance(value, dict) and "params" in value:
+        return {**value, "params": msgspec.Raw(json.dumps(value["params"]).encode())}
+    return value
+
+
+def _with_raw_entries(value: Any) -> Any:
+    """The parameters with the entries that stay text as text."""
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get("entries"), list):
+        value = {**value, "entries": [msgspec.Raw(json.dumps(one).encode()) for one in value["entries"]]}
+    if isinstance(value.get("view"), dict):
+        value = {**value, "view": _with_raw_entries(value["view"])}
+    return value
+
+
+def _line(response: Response) -> bytes:
+    try:
+        return msgspec.json.encode(response)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(response)).encode()

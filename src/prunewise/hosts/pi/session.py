@@ -1,0 +1,296 @@
+"""One pi session on the engine's side: which messages pi has, how they are pruned, what has changed.
+
+Takes the extension's views and gives answers; knows no pipe and no JSON-RPC. The settings are read
+once, at the beginning, and changed by commands.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from prunewise import __version__, recall, settings
+from prunewise.errors import PrunewiseError, SettingsError
+from prunewise.hosts.pi.protocol import (
+    VERSION,
+    Answer,
+    Carried,
+    Custom,
+    Hello,
+    MessageEdits,
+    Native,
+    Note,
+    PartEdit,
+    Recalled,
+    RecallParams,
+    View,
+    Welcome,
+)
+from prunewise.hosts.pi.store import PiStore
+from prunewise.ledger import to_data
+from prunewise.markers import INPUT_KEY
+from prunewise.pruner import CompactionCheck, Policy, Projected, Pruner
+from prunewise.settings import Settings, Value
+from prunewise.stores import settings_files
+from prunewise.transcript import TOOL_INPUT, Edit
+
+
+class WrongVersionError(PrunewiseError):
+    """The extension speaks another version of the protocol."""
+
+
+class Session:
+    """The engine of one pi session."""
+
+    def __init__(self, hello: Hello) -> None:
+        """Raises:
+        WrongVersionError: the extension is of another version.
+        """
+        if hello.protocol != VERSION:
+            message = (
+                f"the extension speaks version {hello.protocol} of the protocol, prunewise {__version__} "
+                f"speaks {VERSION}: run `prunewise pi install` again, then /reload in pi"
+            )
+            raise WrongVersionError(message)
+        self.hello = hello
+        self.carried = hello.carried
+        self.store = PiStore(None if hello.session_file is None else Path(hello.session_file), hello.header)
+        self.settings_folder = hello.cwd if hello.trusted else None
+        """The project whose own settings count; None where pi does not trust it."""
+        loaded = settings_files.load(self.settings_folder, model=hello.model)
+        self.warnings = loaded.warnings
+        self.settings = self._merged(loaded)
+        self.pruner = self._fresh_pruner()
+        self.pruner.engaged = self.carried.engaged
+        self.last_check: CompactionCheck | None = None
+        """The prune gate's last answer."""
+        self.last: Projected | None = None
+        """The last request."""
+        self.window: int | None = None
+        self.reserve = self.settings.reserve
+        self._token = 0
+        self._natives: list[Native] = []
+        self._ids: list[str] = []
+        self._told: dict[int, list[Edit]] = {}
+        self._all_told: tuple[Edit, ...] | None = ()
+        self._notes: list[Note] = [Note("settings", "\n".join(self.warnings), "warning")] * bool(self.warnings)
+
+    # ---- settings
+
+    def _merged(self, loaded: settings_files.Loaded) -> Settings:
+        """What the files say; where they do not, what the installer found; over it what was not written."""
+        data = settings.to_data(loaded.settings)
+        halves = {"enabled": self.hello.halves.strategies, "pruning.enabled": self.hello.halves.masking}
+        for key, on in halves.items():
+            if key not in loaded.sources:
+                data = settings.changed(data, key, on)
+        for key, value in self.carried.unsaved.items():
+            data = settings.changed(data, key, value)
+        return settings.parse(data)[0]
+
+    def set(self, key: str, value: Value) -> str | None:
+        """Set one setting, now and in its file; why it could not be written, or None.
+
+        Raises:
+            SettingsError: there is no such setting, or the value is not allowed.
+        """
+        data = settings.changed(settings.to_data(self.settings), key, value)
+        self.settings = settings.parse(data)[0]
+        unsaved = {name: kept for name, kept in self.carried.unsaved.items() if name != key}
+        problem: str | None = None
+        try:
+            settings_files.write(settings_files.file_of(key, self.settings_folder), key, value)
+        except SettingsError as error:
+            problem = str(error)
+            unsaved[key] = list(value) if isinstance(value, tuple) else value
+        self.carried = msgspec.structs.replace(self.carried, unsaved=unsaved)
+        engaged, breaks = self.pruner.engaged, self.pruner.cache_breaks
+        self.pruner = self._fresh_pruner()
+        self.pruner.read(self._natives, ids=self._ids)
+        self.pruner.engaged = engaged and self.settings.pruning.enabled
+        self.pruner.cache_breaks = breaks
+        return problem
+
+    def _fresh_pruner(self) -> Pruner:
+        return Pruner("pi", Policy(self.settings), self.store, cwd=self.hello.cwd)
+
+    # ---- the conversation
+
+    def welcome(self, completions: dict[str, list[str]]) -> Welcome:
+        """The answer to the extension's greeting."""
+        return Welcome(VERSION, __version__, sys.executable, completions)
+
+    def warm(self) -> None:
+        """Read the session before it is asked about, while pi itself is still starting."""
+        session, leaf = self.store.refresh(), self.hello.leaf
+        if session is None or leaf is None or session.entry(leaf) is None or self._natives:
+            return
+        self.store.move(leaf)
+        self.pruner.follow()
+        context = [one for one in session.context(leaf) if one.message.get("role") != "system"]
+        self.pruner.read([one.message for one in context], ids=[one.id for one in context])
+
+    def take(self, view: View) -> Answer | None:
+        """Bring the conversation up to date; an answer where it has to be told anew."""
+        again = view.base is None
+        if not again and view.base != self._token:
+            return Answer(resync="keys")
+        if again:
+            self.store.restart()
+        self.store.extend(view.entries)
+        self.store.refresh()
+        messages: list[Native] = []
+        ids: list[str] = []
+        keep = 0 if again else view.keep
+        for position, seen in enumerate(view.messages, start=keep):
+            message = seen.message
+            if message is None:
+                entry = None if seen.id is None else self.store.entry(seen.id)
+                message = None if entry is None else entry.message
+                if message is None:
+                    return Answer(resync="contents")
+            messages.append(message)
+            ids.append(f"?{position}" if seen.id is None else seen.id)
+        self._natives[keep:] = messages
+        self._ids[keep:] = ids
+        told = {position: edits for position, edits in self._told.items() if position < keep}
+        if len(told) < len(self._told):
+            self._told, self._all_told = told, None
+        self._token += 1
+        if view.window is not None:
+            self.window = view.window
+        if view.reserve is not None:
+            self.reserve = view.reserve
+        self._read(view, messages, again=again)
+        return None
+
+    def _read(self, view: View, new: list[Native], *, again: bool) -> None:
+        pruner = self.pruner
+        moved = self.store.move(view.leaf)
+        if again:
+            self.store.reread()
+        if moved or again:
+            pruner.follow()
+        engaged = pruner.engaged
+        pruner.read(self._natives, ids=self._ids)
+        pruner.engaged = engaged  # another branch may be shorter: that is no compaction
+        answered = _answered_at(new)
+        if answered is not None:
+            pruner.observe(now=answered)
+
+    # ---- requests
+
+    def context(self, view: View) -> Answer:
+        """What to change in the request that is about to go out."""
+        refused = self.take(view)
+        if refused is not None:
+            return refused
+        out = self.pruner.project(self._natives, ids=self._ids, window=self.window, reserve=self.reserve)
+        self.last = out
+        if out.error is not None:
+            self._notes.append(Note("error", f"prunewise: a request went out unpruned: {out.error}", "warning"))
+        self._announce(out)
+        return self.answer(edits=self._changes(out.edits))
+
+    def compaction(self, view: View) -> Answer:
+        """Whether a compaction on the threshold can be left out: the prune gate."""
+        refused = self.take(view)
+        if refused is not None:
+            return refused
+        if not self.settings.pruning.enabled or self.window is None:
+            return self.answer()
+        check = self.pruner.check_compaction(self.window, self.reserve)
+        self.last_check = check
+        if check.cancel:
+            self.pruner.engaged = True  # pi is over its threshold, whatever the estimate here says
+        return self.answer(cancel=check.cancel)
+
+    def compacted(self) -> Answer:
+        """pi has compacted: masking starts from raw again."""
+        self.pruner.compacted()
+        return self.answer()
+
+    def recall(self, params: RecallParams) -> Recalled:
+        """The output that a reference leads to.
+
+        Raises:
+            RecallError: it leads to none, with the reason in one line.
+        """
+        self.store.extend(params.entries)
+        return Recalled(recall.recall_parts(self.store, params.ref))
+
+    def lost(self) -> None:
+        """What was in the outbox did not get into the session: it does not hold."""
+        self.store.reread()
+        self.pruner.follow()
+
+    def answer(self, *, edits: list[MessageEdits] | None = None, cancel: bool = False) -> Answer:
+        """An answer with everything that goes with each of them."""
+        notes, self._notes = self._notes, []
+        self.carried = msgspec.structs.replace(self.carried, engaged=self.pruner.engaged)
+        return Answer(
+            token=self._token,
+            edits=edits or [],
+            entries=self.outgoing(),
+            notes=notes,
+            status=self.status(),
+            carried=self.carried,
+            cancel=cancel,
+        )
+
+    def outgoing(self) -> list[Custom]:
+        """The entries in the outbox, which is empty then."""
+        entries = [Custom(*to_data(entry)) for entry in self.store.outbox]
+        self.store.outbox.clear()
+        return entries
+
+    def status(self) -> str | None:
+        """The footer's text: what the last request was spared."""
+        saved = 0 if self.last is None else self.last.saved
+        if not self.settings.pruning.footer or saved <= 0:
+            return None
+        total = self.pruner.stats.raw_tokens
+        return f"pruned {saved:,} of {total:,} tokens"
+
+    def _announce(self, out: Projected) -> None:
+        if not out.edits or self.carried.announced:
+            return
+        self.carried = msgspec.structs.replace(self.carried, announced=True)
+        outputs = "1 output goes" if len(out.edits) == 1 else f"{len(out.edits):,} outputs go"
+        text = (
+            f"prunewise: {outputs} out as short markers from now on, {out.saved:,} tokens less per request. "
+            "Nothing is lost: the session keeps them, and the model can recall each."
+        )
+        self._notes.append(Note("active", text))
+
+    def _changes(self, edits: tuple[Edit, ...]) -> list[MessageEdits]:
+        """What the extension has to be told: each message whose edits are not those that it knows."""
+        if edits is self._all_told:
+            return []
+        now: dict[int, list[Edit]] = {}
+        for edit in edits:
+            now.setdefault(edit.position, []).append(edit)
+        changed = [
+            MessageEdits(at, [_part_edit(one) for one in parts])
+            for at, parts in now.items()
+            if self._told.get(at) != parts
+        ]
+        changed += [MessageEdits(at, []) for at in self._told if at not in now]
+        self._told, self._all_told = now, edits
+        return changed
+
+
+def _part_edit(edit: Edit) -> PartEdit:
+    value = {INPUT_KEY: edit.text} if edit.kind == TOOL_INPUT else edit.text
+    return PartEdit(edit.part, edit.kind, value, edit.keep_images)
+
+
+def _answered_at(messages: list[Native]) -> float | None:
+    """When the last of these answers came, in seconds since the epoch."""
+    for message in reversed(messages):
+        stamp = message.get("timestamp")
+        if message.get("role") == "assistant" and isinstance(stamp, (int, float)):
+            return stamp / 1000
+    return None
