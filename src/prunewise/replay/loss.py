@@ -229,13 +229,11 @@ def _by_place(cuts: Iterable[Cut]) -> dict[tuple[int, int], list[Cut]]:
 
 
 def _shows(marker: str, need: Need) -> bool:
-    match need.kind:
-        case "page-fault":
-            return False
-        case "edit-regret":
-            return need.key in marker and bool(Lines((need.key,)).shown_by(marker))
-        case "unique-reference":
-            return need.key in _marker_references(marker)
+    if need.kind == "page-fault":
+        return False
+    if need.kind == "edit-regret":
+        return need.key in marker and bool(Lines((need.key,)).shown_by(marker))
+    return need.key in _marker_references(marker)
 
 
 @lru_cache(maxsize=256)
