@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -121,29 +121,34 @@ def commands_page() -> str:
         "plain text, 80 columns wide unless `COLUMNS` says otherwise.",
         "",
     ]
-    for name, command in program.commands.items():
+    for name, command in _commands("prunewise", program):
         lines += _command(name, command)
     return "\n".join(lines)
 
 
+def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    """Every command below a group, by its whole name."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from _commands(f"{prefix} {name}", command)
+        elif not command.hidden:
+            yield f"{prefix} {name}", command
+
+
 def _command(name: str, command: click.Command) -> list[str]:
-    context = click.Context(command, info_name=f"prunewise {name}")
+    context = click.Context(command, info_name=name)
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    rows = [[_code(_option(one, context)), _about(one)] for one in options]
+    table = [*_table(["Option", "Meaning"], rows), ""] if rows else []
+    return [f"## {name}", "", *_paragraphs(command.help or ""), *_example(command), *table]
+
+
+def _example(command: click.Command) -> list[str]:
     example = (command.epilog or "").removeprefix("Example: ")
-    rows = [
-        [_code(_option(one, context)), _about(one)] for one in command.params if isinstance(one, click.Option)
-    ]
-    return [
-        f"## prunewise {name}",
-        "",
-        *_paragraphs(command.help or ""),
-        "<!-- runnable -->",
-        "```console",
-        f"$ {example}",
-        "```",
-        "",
-        *_table(["Option", "Meaning"], rows),
-        "",
-    ]
+    if not example:
+        return []
+    mark = ["<!-- runnable -->"] if "examples/" in example else []
+    return [*mark, "```console", f"$ {example}", "```", ""]
 
 
 def _paragraphs(text: str) -> list[str]:

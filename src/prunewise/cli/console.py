@@ -19,6 +19,7 @@ import click
 
 if TYPE_CHECKING:  # rich takes a while to import, and JSON does without it
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
 MOST_WARNINGS = 10
 PIPE_CLOSED = 141
@@ -130,18 +131,36 @@ def table(
 
     `styles` are those of the rows.
     """
-    from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
     if widths is None:
         widths = fitted(stdout(), columns, rows)
-    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
-    for column, width in zip(columns, widths, strict=True):
-        grid.add_column(column.head, justify=column.align, style=column.style, width=width, no_wrap=True)
-    for row, style in zip_longest(rows, styles[: len(rows)]):
-        grid.add_row(*(Text(elided(one, width)) for one, width in zip(row, widths, strict=True)), style=style)
-    return Padding(grid, (0, 0, 0, _INDENT))
+    lines = [
+        _line([column.head for column in columns], [one._replace(style="") for one in columns], widths, "dim")
+    ]
+    lines += [
+        _line(row, columns, widths, style)
+        for row, style in zip_longest(rows, styles[: len(rows)], fillvalue="")
+    ]
+    return Text("\n", no_wrap=True, overflow="ignore").join(lines)
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], style: str) -> Text:
+    from rich.text import Text
+
+    line = Text(" " * _INDENT, style)
+    for index, (text, column, width) in enumerate(zip(cells, columns, widths, strict=True)):
+        line.append(" " * _GAP if index else "")
+        line.append(_padded(text, column, width), column.style or None)
+    return line
+
+
+def _padded(text: str, column: Column, width: int) -> str:
+    from rich.cells import cell_len
+
+    text = elided(text, width)
+    room = " " * (width - cell_len(text))
+    return f"{room}{text}" if column.align == "right" else f"{text}{room}"
 
 
 def elided(text: str, width: int) -> str:

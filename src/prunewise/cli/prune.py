@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(path_type=Path)
 _WIDEST = 60
-_LOOKS = 3
+_MORE_LOOKS = 3
 _SECONDS_BETWEEN_LOOKS = 0.3
 _STYLES = {"active": "", "pruned": "cyan", "restored": "yellow"}
 
@@ -314,14 +314,16 @@ def _confirmed(desk: _Desk, target: Target, status: str) -> Listed:
 
 
 def _refuse_if_open(session: PiSession) -> None:
-    """Refuse where another process has the file open; one that only looks at it is gone in a moment."""
-    looks = 1
-    while (processes := session.open_elsewhere()) and looks < _LOOKS:
+    """Refuse where another process keeps the file open; one that only looks at it is gone in a moment."""
+    processes = set(session.open_elsewhere())
+    for _ in range(_MORE_LOOKS):
+        if not processes:
+            return
         time.sleep(_SECONDS_BETWEEN_LOOKS)
-        looks += 1
+        processes &= set(session.open_elsewhere())
     if not processes:
         return
-    pids = ", ".join(map(str, processes))
+    pids = ", ".join(map(str, sorted(processes)))
     word = "process has" if len(processes) == 1 else "processes have"
     message = (
         f"{session.path}: another {word} it open (pid {pids}); end it, or write all the same with --force"
