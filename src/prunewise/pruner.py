@@ -242,11 +242,7 @@ class Pruner:
         for name in ("_natives", "_ids", "_requests"):
             setattr(self, name, list(state[name]))
         seen: Engine = state["_engine"]
-        self._engine = self._fresh_engine()
-        self._engine.masked.update(seen.masked)  # what is masked is not proposed
-        self._engine.extend(seen.transcript.messages)
-        if seen.masked:
-            self._engine.mask()
+        self._start_over(seen, len(seen.transcript))
 
     def read(self, request: Any, *, ids: Sequence[str] | None = None) -> None:
         """Take a request in without pruning it: for a person's own decisions, before anything is sent."""
@@ -350,6 +346,8 @@ class Pruner:
         self._has_ids = ids is not None
         if kept < known and self._raw_tokens() < size:
             self.engaged = False
+            if self._engine.masked:
+                self._restart(len(natives))
 
     def _with_observed(self, messages: list[Message]) -> list[Message]:
         """The messages, the usage that was observed on the first new answer, where it carries none."""
@@ -376,15 +374,34 @@ class Pruner:
         return min(known, len(natives))
 
     def _restart(self, kept: int) -> None:
-        """Start the engine again over the first `kept` messages, with the decisions that stand."""
-        messages = self._engine.transcript.messages[:kept]
-        self._engine = self._fresh_engine()
-        self._engine.extend(messages)
+        """Start the engine again over the first `kept` messages, with what stands and what is masked."""
+        for output, reference in self._start_over(self._engine, kept):
+            self.store.keep(reference, _masked(output))
         self._edits = tuple(edit for edit in self._edits if edit.position < kept)
         self._engine.touched.update(edit.position for edit in self._edits)
         self._edited.clear()
         self._sent = min(self._sent, kept)
         self._requests = [request for request in self._requests if request[0] < kept]
+
+    def _start_over(self, before: Engine, kept: int) -> list[tuple[Output, str]]:
+        """A fresh engine over the first `kept` messages of another one. What is masked in them stays so,
+        and no strategy proposes it; gives what was masked, for the store to keep.
+        """
+        messages = before.transcript.messages[:kept]
+        end = kept
+        if self.policy.settings.pruning.protect_current_turn:
+            users = (at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user")
+            end = next(users, 0)
+        decided = self._ledger.standing.keys() | self._ledger.restored
+        masked = {
+            target: place
+            for target, place in (before.masked.items() if self.engaged else ())
+            if place[0] < end and target not in decided
+        }
+        engine = self._engine = self._fresh_engine()
+        engine.masked.update(masked)
+        engine.extend(messages)
+        return engine.mask() if masked else []
 
     def _fresh_engine(self) -> Engine:
         engine = Engine(
