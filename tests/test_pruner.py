@@ -822,3 +822,28 @@ def test_a_mask_leads_to_what_it_stands_for_after_the_message_was_edited():
     changed = flat(user(), bash("c1", "make", other), user())
     [one] = pruner.project(changed, window=100, reserve=0).edits
     assert pruner.recall(f"{markers.reference_in(one.text)}:full") == other
+
+
+def test_what_is_masked_stays_masked_where_only_the_last_message_changes():
+    """A host may move a breakpoint, or send the last message anew: what lies before keeps its bytes."""
+    pruner = pruner_of(data={**EAGER, "protections": {"recentTurns": 4}})
+    history = flat(user(), read("c1", "a.py", HUGE), user(), read("c2", "a.py", HUGE), turns(2))
+    masked = placed(pruner.project(history, window=100, reserve=0))
+    assert sorted(masked) == [2, 5]
+    for last in ("another", "and again, with more in it"):
+        history = flat(history[:-1], user(last), turns(4))
+        done = pruner.project(history, window=100, reserve=0)
+        assert done.decisions == ()
+        assert placed(done) == masked
+        assert not done.changed
+    shorter = pruner.project(history[:7], window=10**6, reserve=0)
+    assert not pruner.engaged
+    assert shorter.masked == 0, "the conversation got smaller: it runs raw again"
+
+
+def test_what_is_masked_in_a_turn_that_is_open_again_is_not():
+    pruner = pruner_of(data=MASKING)
+    history = flat(user("x" * 40_000), bash("c1", "make", HUGE), user())
+    assert list(placed(pruner.project(history, window=100, reserve=0))) == [2]
+    again = flat(history[:3], used("c2", "fetch", {}, HUGE * 2))
+    assert placed(pruner.project(again, window=100, reserve=0)) == {}
