@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = (ROOT / os.environ.get("PRUNEWISE_SHARED", "../shared")).resolve()
 
 hypothesis.settings.register_profile("prunewise", deadline=None)  # machines differ in speed
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=30)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "prunewise"))
 
