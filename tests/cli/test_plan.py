@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from tests.cli.support import Run, RunProcess, Sample
 
 import prunewise
+from prunewise.cli.verdicts import in_words
+from prunewise.gates import Verdict
 from prunewise.stores.pi_session import PiSession
 
 # ---------------------------------------------------------------- what it shows
@@ -145,6 +148,25 @@ def test_what_could_move_the_cursor_is_shown_as_an_escape(run: Run, sample: Samp
     assert "\x1b" not in done.out
     assert "\u202e" not in done.out
     assert r"ba\x1b[2Jsh\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("calls", "shown"),
+    [(14.4, "14.4"), (15.0, "15"), (21.98, "22"), (22.04, "22.04"), (22.0, "22"), (1234.5, "1,234.5")],
+)
+def test_break_even_is_as_precise_as_it_takes_to_see_the_side_of_the_threshold(calls: float, shown: str):
+    verdict = Verdict("on", calls <= 22, 22, 3, 1000, 100, calls * 10, 10.0, calls)
+    assert f"Break-even after {shown} LLM calls, threshold 22" in in_words(verdict, "1 proposal")
+
+
+def test_columns_line_up_where_characters_are_two_wide(run: Run, sample: Sample):
+    sample.user()
+    for call in ("call_1", "call_2"):
+        sample.read(call, "日本語のファイル.py")
+        sample.read(f"{call}b", "plain.py")
+    sample.turns(5)
+    rows = [line for line in run("plan", sample.path).out.splitlines() if ".py" in line]
+    assert len({cell_len(row) for row in rows}) == 1
 
 
 # ---------------------------------------------------------------- the JSON

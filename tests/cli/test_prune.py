@@ -96,6 +96,13 @@ def test_lines_of_the_list_fit_80_columns(run: Run, various: Sample):
     assert max(len(line) for line in lines[1:] if "prunewise prune" not in line) <= 80
 
 
+def test_numbers_that_json_has_not_are_null_in_the_list(run: Run, sample: Sample):
+    sample.user()
+    sample.call("call_odd", "bash", {"command": "x", "timeout": float("inf"), "more": [float("nan")]})
+    (part,) = run("prune", sample.path, "--json").json["exchanges"]
+    assert part["arguments"] == {"command": "x", "timeout": None, "more": [None]}
+
+
 def test_an_empty_session_has_an_empty_list(run: Run, sample: Sample):
     sample.user()
     done = run("prune", sample.path)
