@@ -167,7 +167,6 @@ def fold(entries: Iterable[Entry]) -> Ledger:
             case Decision():
                 active[entry.idempotency_key] = entry  # the dict keeps the order in which keys began to stand
                 decided[entry.idempotency_key] = entry
-                restored_keys.discard(entry.idempotency_key)
             case Restore():
                 active.pop(entry.idempotency_key, None)
                 restored_keys.add(entry.idempotency_key)
