@@ -220,6 +220,7 @@ GLOBS: dict[str, tuple[str, str, bool]] = {
     "a folder and all in it": ("/private/**", "/private/a/b", True),
     "an escaped star": (r"a\*b", "a*b", True),
     "an escaped star is none": (r"a\*b", "axb", False),
+    "a line feed at the end is part of the string": ("a", "a\n", False),
     "several slashes match as one": ("a//b", "a/b", True),
     "a slash matches several": ("a/b", "a//b", True),
 }

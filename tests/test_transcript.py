@@ -132,6 +132,7 @@ STATES: dict[str, tuple[list[Native], str, int]] = {
     "the user spoke last": ([*read("a", "f"), assistant("done"), user()], "idle", 3),
     "the assistant spoke last": ([user(), assistant("done")], "mid_loop", 2),
     "a result came last": ([user(), *read("a", "f")], "mid_loop", 2),
+    "a result came after the user spoke": ([assistant(call("a", "x")), user(), result("a")], "mid_loop", 1),
     "a shell command after the user": ([assistant("done"), user(), shell("ls", "")], "idle", 1),
     "a note after a result": ([user(), *read("a", "f"), other()], "mid_loop", 2),
     "nothing but notes and summaries": ([summary(), other(), shell("ls", "")], "idle", 0),
