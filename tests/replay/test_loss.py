@@ -400,10 +400,10 @@ def cut_all(needles: Sequence[Needle], *, marker: str = LEFT_OUT) -> list[Cut]:
     ]
 
 
-def check(made: Epoch, vocabulary: tools.Vocabulary, seed: str) -> tuple[int, int]:
+def check(made: Epoch, vocabulary: tools.Vocabulary, seed: str, most: int = 20) -> tuple[int, int]:
     """Plant, cut, and see that the losses are found and the controls are not: how many of each."""
-    planted, needles = plant(made, seed, vocabulary)
-    assert plant(made, seed, vocabulary) == (planted, needles)
+    planted, needles = plant(made, seed, vocabulary, most=most)
+    assert plant(made, seed, vocabulary, most=most) == (planted, needles)
     needs = need_events(planted, vocabulary)
     kept = {needle.kept for needle in needles}
     found = {(need.kind, need.call, need.key) for need in losses(planted, cut_all(needles), needs).faults}
@@ -423,7 +423,7 @@ def check(made: Epoch, vocabulary: tools.Vocabulary, seed: str) -> tuple[int, in
 
 @given(histories(), st.integers(0, 1000).map(str))
 def test_planted_losses_are_found_and_controls_are_not(made: Epoch, seed: str):
-    check(made, tools.PI, seed)
+    check(made, tools.PI, seed, most=6)
 
 
 def test_needles_of_every_kind_are_planted():

@@ -169,7 +169,7 @@ PATCH = """*** Begin Patch
         ({"newText": "only the new text", "content": "of a write"}, []),
         ({"input": PATCH}, ["a line of context", "a line that goes"]),
         ({"command": f"apply_patch <<'EOF'\n{PATCH}\nEOF"}, ["a line of context", "a line that goes"]),
-        ({"diff": "<<<<<<< SEARCH\nwhat is there now\n=======\nwhat comes\n>>>>>>> REPLACE"}, ["what is there now"]),
+        ({"diff": "<<<<<<< SEARCH\nwhat stands\n=======\nelse\n>>>>>>> REPLACE"}, ["what stands"]),
         ({"old_string": 3, "edits": "none"}, []),
     ],
 )  # fmt: skip
