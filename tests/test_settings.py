@@ -76,7 +76,7 @@ DOCUMENTED = {
         "breakEvenThreshold": 22,
         "breakEvenThresholdByState": {"idle": 22, "mid_loop": 22},
     },
-    "pruning": {"enabled": True, "minResultTokens": 1000, "protectCurrentTurn": True},
+    "pruning": {"enabled": True, "minResultTokens": 1000, "protectCurrentTurn": True, "footer": True},
 }
 
 

@@ -3,7 +3,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.e2e.model_server import ModelServer
 from tests.e2e.pi_agent import NODE, PI, Pi
 

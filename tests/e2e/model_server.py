@@ -1,4 +1,4 @@
-"""A scripted model on loopback: Anthropic Messages and OpenAI Chat Completions, streamed, everything recorded.
+"""A scripted model on loopback: Anthropic Messages and OpenAI Chat Completions, streamed and recorded.
 
 The script is a list of steps, one for each request that declares tools; other requests (summaries) get a
 fixed text. A step is a text, a list of (tool name, arguments), an `Answer`, or a function of the request
@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from itertools import pairwise
+from typing import Any, Self
 
 SUMMARY = "A summary of what was said."
 
@@ -112,7 +113,7 @@ class ModelServer:
     requests: list[Seen] = field(default_factory=list)
     prompts: list[list[str]] = field(default_factory=list)
 
-    def __enter__(self) -> "ModelServer":
+    def __enter__(self) -> Self:
         self._lock = threading.Lock()
         model = self
 
@@ -133,7 +134,7 @@ class ModelServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -153,11 +154,10 @@ class ModelServer:
     def breaks(self) -> int:
         """How many of the agent's requests did not begin with all of the one before."""
         prompts = [blocks(one.body)[1:] for one in self.asked]
-        pairs = zip(prompts, prompts[1:], strict=False)
-        return sum(after[: len(before)] != before for before, after in pairs)
+        return sum(after[: len(before)] != before for before, after in pairwise(prompts))
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, str, bytes]:
-        api = "anthropic" if path.split("?")[0].endswith("/messages") else "chat"
+        api = "anthropic" if "/messages" in path else "chat"
         with self._lock:
             prompt = blocks(body)
             tokens = sum(len(one) for one in prompt) // 4
@@ -247,7 +247,12 @@ def _chat(answer: Answer, seen: Seen, number: int) -> list[bytes]:
         function = {"name": name, "arguments": json.dumps(arguments)}
         call = {"index": index, "id": f"call_{number}_{index}", "type": "function", "function": function}
         deltas.append({"tool_calls": [call]})
-    base = {"id": f"chat-{number}", "object": "chat.completion.chunk", "created": 1, "model": seen.body["model"]}
+    base = {
+        "id": f"chat-{number}",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": seen.body["model"],
+    }
     chunks = [{**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
     reason = "tool_calls" if answer.calls else "stop"
     chunks.append({**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})

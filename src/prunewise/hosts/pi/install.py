@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
-from prunewise import __version__
 from prunewise.errors import InputError, PrunewiseError
-from prunewise.hosts.pi.protocol import VERSION, Halves
+from prunewise.hosts.pi.protocol import Halves
 from prunewise.stores import settings_files
 
 EXTENSION = Path(__file__).parent / "extension" / "index.ts"
@@ -30,7 +26,6 @@ EXTENSION = Path(__file__).parent / "extension" / "index.ts"
 
 _MARK = "// Written by `prunewise pi install`"
 _PROJECT = ".pi"
-_HANDSHAKE_SECONDS = 10.0
 _LONGEST_READ = 2**20
 
 _STUB = """\
@@ -44,10 +39,10 @@ export default async function (pi) {{
 		prunewise(options)(pi);
 	}} catch (error) {{
 		// Python, or the package in it, is not where it was: pi goes on without.
+		const reason = error instanceof Error ? error.message.split("\\n")[0] : String(error);
 		const text =
-			`prunewise: requests go out unpruned, since the extension cannot be loaded from ${{extension}} ` +
-			`(${{error instanceof Error ? error.message.split("\\n")[0] : error}}). ` +
-			"Run `prunewise pi install` again with the prunewise that you use now, or `prunewise pi uninstall`.";
+			`prunewise: requests go out unpruned: ${{extension}} cannot be loaded (${{reason}}). ` +
+			"Run `prunewise pi install` with the prunewise that is there now, or `prunewise pi uninstall`.";
 		pi.on("session_start", (_event, ctx) => {{
 			if (ctx.hasUI) ctx.ui.notify(text, "warning");
 			else process.stderr.write(`${{text}}\\n`);
@@ -86,7 +81,7 @@ def install(project: Path | None = None, environ: Mapping[str, str] | None = Non
         mark=_MARK, options=json.dumps(options, indent="\t"), extension=json.dumps(str(EXTENSION))
     )
     path = folder(project, environ) / "index.ts"
-    before = _text_of(path)
+    before = text_of(path)
     if before is not None and not before.startswith(_MARK):
         message = f"{path}: is not of prunewise, and is left alone: move it away first"
         raise InputError(message)
@@ -109,7 +104,7 @@ def uninstall(project: Path | None = None, environ: Mapping[str, str] | None = N
         PrunewiseError: it cannot be taken away, or is not of prunewise.
     """
     path = folder(project, environ) / "index.ts"
-    before = _text_of(path)
+    before = text_of(path)
     if before is None:
         return path, False
     if not before.startswith(_MARK):
@@ -131,7 +126,7 @@ def _halves(project: Path | None, environ: Mapping[str, str] | None) -> tuple[Ha
     files = [settings_files.global_file(environ)]
     if project is not None:
         files.append(settings_files.project_file(project))
-    masking = next((path for path in files if "pruning" in _object_in(path)), None)
+    masking = next((path for path in files if "pruning" in object_in(path)), None)
     if strategies.exists() and masking is None:
         return Halves(masking=False), f"only {strategies} is there"
     if masking is not None and not strategies.exists():
@@ -139,15 +134,16 @@ def _halves(project: Path | None, environ: Mapping[str, str] | None) -> tuple[Ha
     return Halves(), "there are settings of both" if masking else "there are settings of neither"
 
 
-def _object_in(path: Path) -> Mapping[str, Any]:
+def object_in(path: Path) -> Mapping[str, Any]:
+    """The JSON object that a file holds; an empty one where it holds none."""
     try:
-        value: object = json.loads(_text_of(path) or "{}")
+        value: object = json.loads(text_of(path) or "{}")
     except ValueError:
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _text_of(path: Path) -> str | None:
+def text_of(path: Path) -> str | None:
     """What a file holds, as far as it is of interest; None where it is missing."""
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The engine process: lines in, lines out. It serves one pi session, from its greeting to the end of its input.
+"""The engine process: lines in, lines out. It serves one pi session until its input ends.
 
 Each line is one JSON-RPC 2.0 request; they are answered one after another. A request that fails gets
 an error, and the next one is served. Nothing else is ever written to standard output.
@@ -107,7 +107,7 @@ class _Engine:
     def reply(self, line: bytes) -> bytes | None:
         """The answer to one line; None to a notification."""
         try:
-            request = _read(line, Request)
+            request = msgspec.json.decode(line, type=Request)
         except Exception as error:  # noqa: BLE001 - not a request, whatever it is
             return _line(Response(None, error=Error(-32700, f"not a request: {error}")))
         method = self._methods.get(request.method)
@@ -132,32 +132,22 @@ class _Engine:
             return Response(request.id, error=Error(FAILED, f"{type(error).__name__}: {error}"))
 
 
-def _read(raw: msgspec.Raw | bytes, shape: type[_Params]) -> _Params:
-    """Decode strictly where that goes; half of a pair of surrogates, which JSON may hold, only Python takes."""
+def _read(raw: msgspec.Raw, shape: type[_Params]) -> _Params:
+    """Decode parameters. Half of a pair of surrogates, which JSON may hold, only Python's decoder takes."""
     try:
         return msgspec.json.decode(raw, type=shape)
+    except msgspec.ValidationError:
+        raise
     except (msgspec.DecodeError, UnicodeError):
-        if isinstance(raw, bytes):
-            # The parameters are read again, on their own.
-            return msgspec.convert(_with_raw_params(json.loads(raw)), shape)
         return msgspec.convert(_with_raw_entries(json.loads(bytes(raw))), shape)
 
 
-def _with_raw_params(value: Any) -> Any:
-    if isinstance(value, dict) and "params" in value:
-        return {**value, "params": msgspec.Raw(json.dumps(value["params"]).encode())}
-    return value
-
-
-def _with_raw_entries(value: Any) -> Any:
-    """The parameters with the entries that stay text as text."""
-    if not isinstance(value, dict):
-        return value
-    if isinstance(value.get("entries"), list):
-        value = {**value, "entries": [msgspec.Raw(json.dumps(one).encode()) for one in value["entries"]]}
-    if isinstance(value.get("view"), dict):
-        value = {**value, "view": _with_raw_entries(value["view"])}
-    return value
+def _with_raw_entries(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters, with entries as text where they are read as text."""
+    if isinstance(params.get("view"), dict):
+        return {**params, "view": _with_raw_entries(params["view"])}
+    entries: list[Any] = params.get("entries") or []
+    return {**params, "entries": [msgspec.Raw(json.dumps(one).encode()) for one in entries]}
 
 
 def _line(response: Response) -> bytes:

@@ -16,7 +16,6 @@ from prunewise.errors import PrunewiseError, SettingsError
 from prunewise.hosts.pi.protocol import (
     VERSION,
     Answer,
-    Carried,
     Custom,
     Hello,
     MessageEdits,
@@ -75,7 +74,9 @@ class Session:
         self._ids: list[str] = []
         self._told: dict[int, list[Edit]] = {}
         self._all_told: tuple[Edit, ...] | None = ()
-        self._notes: list[Note] = [Note("settings", "\n".join(self.warnings), "warning")] * bool(self.warnings)
+        self._notes: list[Note] = [Note("settings", "\n".join(self.warnings), "warning")] * bool(
+            self.warnings
+        )
 
     # ---- settings
 
@@ -190,7 +191,9 @@ class Session:
         out = self.pruner.project(self._natives, ids=self._ids, window=self.window, reserve=self.reserve)
         self.last = out
         if out.error is not None:
-            self._notes.append(Note("error", f"prunewise: a request went out unpruned: {out.error}", "warning"))
+            self._notes.append(
+                Note("error", f"prunewise: a request went out unpruned: {out.error}", "warning")
+            )
         self._announce(out)
         return self.answer(edits=self._changes(out.edits))
 
@@ -208,7 +211,7 @@ class Session:
         return self.answer(cancel=check.cancel)
 
     def compacted(self) -> Answer:
-        """pi has compacted: masking starts from raw again."""
+        """A compaction ran: masking starts from raw again."""
         self.pruner.compacted()
         return self.answer()
 

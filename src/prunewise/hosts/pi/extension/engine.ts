@@ -51,6 +51,9 @@ function isThere(program: string): boolean {
 	return folders.some((folder) => folder && endings.some((ending) => existsSync(join(folder, program + ending))));
 }
 
+/** The process has ended, before or while it was asked. */
+export class Gone extends Error {}
+
 export class Engine {
 	/** How many processes there have been: what one of them knew, the next does not. */
 	generation = 0;
@@ -214,7 +217,7 @@ export class Engine {
 	#ended(reason: string): void {
 		const greeted = this.welcome !== undefined;
 		this.#reason = reason;
-		this.#forget(new Error(reason));
+		this.#forget(new Gone(reason));
 		if (greeted) {
 			this.#fail(reason);
 			return;

@@ -12,7 +12,7 @@ import type {
 	ExtensionContext,
 	SessionEntry,
 } from "@earendil-works/pi-coding-agent";
-import { deadline, Engine } from "./engine.ts";
+import { deadline, Engine, Gone } from "./engine.ts";
 
 const VERSION = "0.1.0";
 const NAME = "prunewise";
@@ -160,7 +160,12 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 					const generation = engine.generation;
 					const { keep, view } = difference(ctx, now, generation, contents);
 					const params = { ...more, view };
-					const answer = await engine.call<Answer>(method, params, Math.max(until - Date.now(), 1));
+					const milliseconds = Math.max(until - Date.now(), 1);
+					const answer = await engine.call<Answer>(method, params, milliseconds).catch((error) => {
+						if (error instanceof Gone && attempt === 0) return undefined; // another one may do
+						throw error;
+					});
+					if (!answer) continue;
 					if (answer.resync) {
 						forget();
 						contents = answer.resync === "contents";
