@@ -375,10 +375,25 @@ def test_every_marker_that_goes_out_resolves_to_its_original(history: list[Nativ
         assert_every_marker_resolves(messages, done, store, purged)
 
 
-@given(histories.histories(), setups)
+_SEARCHES = st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.booleans()), min_size=2, max_size=9)
+
+
+@given(_SEARCHES, setups)
 def test_of_a_group_of_duplicates_the_newest_and_the_newest_successful_stay(
-    history: list[Native], setup: str
+    searches: list[tuple[str, bool, bool]], setup: str
 ):
+    """Failed or not, with results in the order of their calls or, two calls at once, the other way round."""
+    history: list[Native] = []
+    for number, (pattern, failed, late) in enumerate(searches):
+        asked = call(f"c{number}", "grep", {"pattern": pattern})
+        answer = result(f"c{number}", LONG, error=failed, name="grep")
+        if late and history and history[-1]["role"] == "toolResult":
+            history[-2]["content"].append(asked)
+            history.insert(len(history) - 1, answer)
+            history.append(user())
+        else:
+            history += [user(), assistant(asked), answer]
+    history += [user()] * 5
     pruner = pruner_for(setup)
     for messages in prefixes(history):
         done = pruner.project(messages)
