@@ -1,0 +1,116 @@
+"""How reports write numbers, names and texts, so that all of them write alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from prunewise.replay.policies import OPTIMAL, POLICIES
+from prunewise.replay.totals import LONG, Totals, percent
+
+NOT_KNOWN = "\u2013"
+"""Where there is nothing to say."""
+
+
+def one_line(text: str) -> str:
+    """The text with everything that cannot be seen, or would move the cursor, as an escape."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """A number with its thousands set off."""
+    if value is None or math.isnan(value):
+        return NOT_KNOWN
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    text = f"{value:,.{digits}f}"
+    return text.removeprefix("-") if not any(one in text for one in "123456789") else text
+
+
+def short(value: float | None) -> str:
+    """A large number to three digits: 12.3k, 4.56M."""
+    if value is None or math.isnan(value):
+        return NOT_KNOWN
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= 0.9995 * size:
+            scaled = value / size
+            digits = 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0  # noqa: PLR2004
+            return f"{scaled:,.{digits}f}{unit}"
+    return number(value)
+
+
+def count(many: int, one: str, several: str = "") -> str:
+    """A number and its noun."""
+    return f"{many:,} {one if many == 1 else several or one + 's'}"
+
+
+def size(many: int) -> str:
+    """A number of bytes."""
+    return f"{short(many)}B" if many >= 1000 else count(many, "byte")  # noqa: PLR2004
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """What there is of each, the most frequent first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {many:,}" for name, many in ordered)
+
+
+def what(policy: str) -> str:
+    """What a policy does."""
+    if policy == OPTIMAL:
+        return (
+            "the best schedule in hindsight for what documented may remove, on the suffix model, as if "
+            "nothing were ever missed: a mark to measure by, no policy that could run"
+        )
+    known = POLICIES.get(policy)
+    return known.what if known else f"the settings of {policy}"
+
+
+def left_out(totals: Totals) -> Iterable[str]:
+    """What is in no total, and why."""
+    if totals.errors:
+        yield f"{count(len(totals.errors), 'file')} could not be replayed"
+    if totals.excluded:
+        many = count(len(totals.excluded), "session")
+        yield f"{many} whose simulated bill is off from recorded usage by more than 25%"
+    if totals.copies:
+        many = count(len(totals.copies), "session")
+        yield f"{many} that began as another one did (copies, forks): the longest counts"
+    if totals.empty:
+        yield f"{count(len(totals.empty), 'session')} without an answered LLM call"
+
+
+def basis(totals: Totals) -> Iterable[str]:
+    """What the bill rests on."""
+    base = totals.baseline
+    if base.median is not None and base.p90 is not None:
+        yield (
+            f"Without pruning, the simulated bill is off from recorded usage by {percent(base.median)} in "
+            f"the median and {percent(base.p90)} at nine in ten, of {count(base.checked, 'session')}."
+        )
+    if base.unchecked:
+        yield f"Without recorded usage: {count(base.unchecked, 'session')}; nothing confirms their bill."
+    clock = totals.warmth.get("time to live", 0)
+    if clock:
+        yield (
+            f"Recorded usage decided what was cached; in {clock:,} of the "
+            f"{count(totals.all.sessions, 'counted session')} the clock."
+        )
+    if totals.assumed_prices:
+        yield f"The prices of {count(totals.assumed_prices, 'counted session')} are assumed."
+
+
+CAVEATS = (
+    "Recalls are a lower bound: no model was run, and what was used in thought alone leaves no trace.",
+    (
+        "The providers' rules take clients to set breakpoints behind the system prompt and at the end of a "
+        "request; where any unchanged beginning stays cached instead, the suffix model holds."
+    ),
+    (
+        "Costs are those of the input, in base input tokens; what the model writes is the same under all "
+        "policies, but for what recalls make it write, which is charged to them."
+    ),
+)
+"""What a reader must know of all figures."""
+
+LONG_TITLE = f"Sessions of {LONG} and more LLM calls"
