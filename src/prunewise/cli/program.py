@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from prunewise import __version__
+from prunewise.cli.benchmark import benchmark
 from prunewise.cli.console import complain, give_up_stdout
 from prunewise.cli.pi import pi
 from prunewise.cli.plan import plan
@@ -36,7 +37,7 @@ def program() -> None:
     """Say which old tool outputs of an agent's session can go, and whether that pays."""
 
 
-for command in (plan, prune, recall, pi):
+for command in (plan, prune, recall, benchmark, pi):
     program.add_command(command)
 
 

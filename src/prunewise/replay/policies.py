@@ -289,6 +289,11 @@ OPTIMAL = "optimal"
 """The name of the hindsight optimum over the documented supply; it is no policy that could run."""
 
 
+def of_settings(name: str, settings: Settings, what: str) -> Policy:
+    """The engine under these settings, as a policy."""
+    return _engine_policy(name, what, settings)
+
+
 def named(name: str) -> Policy:
     """The policy of a name, or `documented` and `both` under the settings of a file.
 
@@ -301,7 +306,7 @@ def named(name: str) -> Policy:
     if path.is_file():
         from prunewise.stores.settings_files import resolve
 
-        return _engine_policy(path.name, f"the settings of {path.name}", resolve(path)[0])
+        return of_settings(path.name, resolve(path)[0], f"the settings of {path.name}")
     known = ", ".join((*POLICIES, OPTIMAL))
     message = f"policy {name!r} is neither known nor a settings file; known policies: {known}"
     raise InputError(message)

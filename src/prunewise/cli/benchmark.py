@@ -1,0 +1,362 @@
+"""`prunewise benchmark`: what pruning would have saved, cost and lost on recorded sessions. Reads only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import tomllib
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from prunewise.cli import console
+from prunewise.cli.console import complain, count
+from prunewise.cli.progress import Pace, progress
+from prunewise.errors import InputError
+from prunewise.settings import DEFAULTS
+
+if TYPE_CHECKING:
+    from prunewise.prices import PriceBook
+    from prunewise.replay.corpus import Listing, Source
+    from prunewise.replay.journal import Journal, Rows
+    from prunewise.replay.runner import Choice, Inquiry
+
+_EXTRA = ("numpy", "platformdirs", "portalocker")
+_DEFAULT_POLICIES = ("none", "documented", "two-level", "both", "langchain", "optimal")
+_NONE, _OPTIMAL = "none", "optimal"
+_BOTH = "both"
+_YOURS = "your settings"
+_FILE = click.Path(path_type=Path)
+_FORMATS = ("pi", "claude-code", "codex", "copilot", "opencode", "gemini-cli", "swe-agent", "request")
+_DEFAULT_RATIOS = (0.1,)
+
+
+def _ratio(text: str, option: click.Parameter, context: click.Context) -> float:
+    with suppress(ValueError):
+        if 0 <= float(text) <= 1:
+            return float(text)
+    message = f"{text!r} is no number from 0 to 1."
+    raise click.BadParameter(message, context, option)
+
+
+def _ratios(context: click.Context, option: click.Parameter, values: Sequence[str]) -> tuple[float, ...]:
+    """Each value is one ratio, or several between commas."""
+    ratios = tuple(_ratio(one, option, context) for value in values for one in value.split(","))
+    return tuple(dict.fromkeys(ratios)) or _DEFAULT_RATIOS
+
+
+def _seconds(context: click.Context, option: click.Parameter, value: str | None) -> float | None:
+    """A number of seconds, of minutes or of hours."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|)", value.strip())
+    if found is None:
+        message = f"{value!r} is no time such as 300, 5m or 1h."
+        raise click.BadParameter(message, context, option)
+    return float(found[1]) * {"m": 60, "h": 3600}.get(found[2], 1)
+
+
+@click.command(epilog="Example: prunewise benchmark --since 30d --html report.html")
+@click.argument("paths", nargs=-1)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="POLICY",
+    help="Compare this policy: a name, or a settings file. Without any: documented, two-level, both, "
+    "langchain and optimal.",
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N files found.")
+@click.option("--since", metavar="WHEN", help="Only sessions used since: 2026-03-01, 12h, 30d or 8w.")
+@click.option(
+    "--project",
+    metavar="TEXT",
+    help="Only sessions of projects whose folder matches: a part of its path, or a glob.",
+)
+@click.option(
+    "--format",
+    "_format",
+    type=click.Choice(_FORMATS),
+    metavar="NAME",
+    help=f"What wrote the files: {', '.join(_FORMATS)}.",
+)
+@click.option("--no-compaction", is_flag=True, help="Read pi's sessions as if pi had never compacted.")
+@click.option(
+    "--ratio",
+    "ratios",
+    multiple=True,
+    callback=_ratios,
+    metavar="R",
+    help="Sweep thresholds at this ratio of cached to base input price, or these with commas between. "
+    "Without any: 0.1.",
+)
+@click.option(
+    "--sweep-max", type=click.IntRange(min=1), default=480, show_default=True, metavar="N",
+    help="The highest threshold of the sweep.",
+)  # fmt: skip
+@click.option("--prices", type=_FILE, metavar="FILE", help="Prices of your own, JSON or TOML.")
+@click.option("--read", type=click.FloatRange(min=0), metavar="R", help="A cached token's price.")
+@click.option("--write", type=click.FloatRange(min=0), metavar="R", help="A written token's price.")
+@click.option("--ttl", callback=_seconds, metavar="TIME", help="How long a cache lives: 300, 5m or 1h.")
+@click.option(
+    "--window", type=click.IntRange(min=1), default=200_000, show_default=True, metavar="N",
+    help="The model's window in tokens.",
+)  # fmt: skip
+@click.option(
+    "--reserve", type=click.IntRange(min=0), default=16_384, show_default=True, metavar="N",
+    help="Tokens of it that are to stay free.",
+)  # fmt: skip
+@click.option("--no-loss", is_flag=True, help="Do not look for information that would have been missed.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes, if not one a core."
+)
+@click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster: a scheduler's address, or `local`.")
+@click.option("--resume", is_flag=True, help="Go on where an earlier run of the same question stopped.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
+@click.option("--parquet", type=_FILE, metavar="FILE", help="Write a row a session and policy.")
+@click.option("--html", type=_FILE, metavar="FILE", help="Write the report as one page with plots.")
+@click.option("--share", is_flag=True, help="Leave every path and text out of all that is written.")
+@click.option("--events", is_flag=True, help="Print what the sessions needed again, as JSON lines, and end.")
+def benchmark(
+    *,
+    paths: tuple[str, ...],
+    policies: tuple[str, ...],
+    limit: int | None,
+    since: str | None,
+    project: str | None,
+    _format: str | None,
+    no_compaction: bool,
+    ratios: tuple[float, ...],
+    sweep_max: int,
+    prices: Path | None,
+    read: float | None,
+    write: float | None,
+    ttl: float | None,
+    window: int,
+    reserve: int,
+    no_loss: bool,
+    jobs: int | None,
+    dask: str | None,
+    resume: bool,
+    as_json: bool,
+    parquet: Path | None,
+    html: Path | None,
+    share: bool,
+    events: bool,
+) -> None:
+    """Replay recorded sessions, and show what pruning would have saved, cost and lost.
+
+    PATHS are files, folders, globs or URLs; without any, the sessions of every known agent on this machine.
+    """
+    _need_extra()
+    from prunewise.replay import corpus, runner
+
+    if events and (as_json or parquet or html or share):
+        message = "--events prints texts alone: it goes with none of --json, --parquet, --html and --share."
+        raise click.UsageError(message)
+    selection = corpus.Selection(None if since is None else corpus.since(since, time.time()), project or "")
+    choices, active = _policies(policies)
+    inquiry = runner.Inquiry(
+        tuple(choice for choice in choices if choice.name != _OPTIMAL),
+        with_optimal=not policies or _OPTIMAL in policies,
+        with_loss=not no_loss,
+        prices=_prices(prices, read, write, ttl),
+        window=window,
+        reserve=reserve,
+        format=_format,
+        compaction=not no_compaction,
+        selection=selection,
+    )
+    listing = _find(paths)
+    sources = listing.sources[:limit]
+    if events:
+        _print_events(sources, inquiry)
+        return
+    with _journal(inquiry, resume=resume) as journal:
+        _run(sources, inquiry, journal, jobs or os.cpu_count() or 1, dask)
+        _summary(journal.rows(sources), active)
+
+
+def _need_extra() -> None:
+    if not all(find_spec(name) for name in _EXTRA):
+        message = "`benchmark` needs its extra: pip install 'prunewise[cli,replay]'"
+        raise InputError(message)
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+def _policies(names: Sequence[str]) -> tuple[list[Choice], str]:
+    """The policies to compare, and the name of the one that the user's settings stand for."""
+    from prunewise.replay.runner import Choice, choose
+    from prunewise.stores.settings_files import load
+
+    asked = dict.fromkeys((_NONE, *(names or _DEFAULT_POLICIES)))
+    choices = [Choice(name) if name == _OPTIMAL else choose(name) for name in asked]
+    loaded = load()
+    console.warn(loaded.warnings)
+    mine = loaded.settings
+    if msgspec.structs.replace(mine, window=None, reserve=DEFAULTS.reserve) == DEFAULTS:
+        active = Choice(_BOTH)
+    else:
+        active = next((one for one in choices if one.settings == mine), Choice(_YOURS, mine))
+    if active not in choices:
+        choices.append(active)
+    return choices, active.name
+
+
+def _prices(file: Path | None, read: float | None, write: float | None, ttl: float | None) -> PriceBook:
+    from prunewise.prices import PriceBook, parse_prices
+
+    book = PriceBook() if file is None else parse_prices(_decoded(file))
+    given = {"read": read, "write": write, "write_1h": write, "ttl": ttl}
+    known = {name: value for name, value in given.items() if value is not None}
+    if not known:
+        return book
+    every = msgspec.structs.replace(book.every, **known)
+    models = tuple((glob, msgspec.structs.replace(one, **known)) for glob, one in book.models)
+    return PriceBook(every, models)
+
+
+def _decoded(file: Path) -> dict[str, Any]:
+    try:
+        data = file.read_bytes()
+        if file.suffix == ".toml":
+            return tomllib.loads(data.decode())
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except OSError as error:
+        message = f"{file}: {(error.strerror or str(error)).lower()}"
+        raise InputError(message) from None
+    except (ValueError, msgspec.MsgspecError) as error:
+        message = f"{file}: {error}"
+        raise InputError(message) from None
+
+
+def _find(paths: Sequence[str]) -> Listing:
+    from prunewise.replay.corpus import find, find_known
+
+    if paths:
+        listing = find(paths)
+        if not listing.sources and not listing.problems:
+            message = f"{', '.join(paths)}: no session files"
+            raise InputError(message)
+        return listing
+    listing = find_known(os.environ, Path.home())
+    for folder in listing.folders:
+        complain(f"{folder.agent}: {count(folder.files, 'file')} in {folder.path}")
+    if not listing.sources:
+        message = "no agent's sessions were found on this machine: name files or folders"
+        raise InputError(message)
+    return listing
+
+
+def _print_events(sources: Sequence[Source], inquiry: Inquiry) -> None:
+    """What each session needed again: a matter of the session alone, whatever the policy."""
+    from prunewise.replay.corpus import load, reason
+    from prunewise.replay.needs import describe, need_events
+
+    for source in sources:
+        if not inquiry.selection.may_hold(source):
+            continue
+        try:
+            for recording in load(source, inquiry.format, compaction=inquiry.compaction):
+                if not inquiry.selection.takes(recording, source):
+                    continue
+                console.write(
+                    "".join(
+                        json.dumps(
+                            {
+                                "source": recording.source,
+                                "session": recording.session,
+                                "epoch": number,
+                                **describe(need, epoch),
+                            }
+                        )
+                        + "\n"
+                        for number, epoch in enumerate(recording.epochs)
+                        for need in need_events(epoch, recording.vocabulary, cwd=recording.cwd)
+                    )
+                )
+        except click.exceptions.Exit:
+            raise
+        except Exception as error:  # noqa: BLE001 - one bad file must not end the run
+            complain(f"warning: {source.name}: {reason(error, source.name)}")
+
+
+# ---------------------------------------------------------------- the run
+
+
+@contextmanager
+def _journal(inquiry: Inquiry, *, resume: bool) -> Generator[Journal]:
+    import platformdirs
+
+    from prunewise.replay.journal import open_journal
+
+    folder = platformdirs.user_cache_path("prunewise", appauthor=False) / "benchmark"
+    journal, problem = open_journal(folder, inquiry.digest(), resume=resume)
+    if problem:
+        complain(f"warning: {problem}; this run cannot be resumed")
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def _run(sources: Sequence[Source], inquiry: Inquiry, journal: Journal, jobs: int, dask: str | None) -> Pace:
+    from prunewise.replay.runner import run
+
+    known = sum(source in journal for source in sources)
+    if known:
+        complain(f"going on: {known:,} of {count(len(sources), 'file')} are done already")
+    try:
+        with progress() as pace:
+            for _ in run(sources, inquiry, jobs=jobs, dask=dask, journal=journal, progress=pace):
+                pass
+    except KeyboardInterrupt:
+        complain(f"interrupted after {count(len(journal), 'file')}; --resume goes on from here")
+        raise
+    return pace
+
+
+def _summary(rows: Rows, active: str) -> None:
+    from prunewise.replay.results import ErrorRow
+
+    costs: dict[str, float] = {}
+    problems: list[str] = []
+    sessions = calls = 0
+    for row in rows:
+        if isinstance(row, ErrorRow):
+            problems.append(f"{row.source}: {row.reason}")
+        elif not row.excluded:
+            sessions += 1
+            calls += row.llm_calls
+            for figures in row.figures:
+                costs[figures.policy] = costs.get(figures.policy, 0.0) + figures.net_cost
+    console.warn(problems)
+    if not sessions:
+        raise InputError("no session could be replayed")
+    columns = (
+        console.Column("policy"),
+        console.Column("base input tokens", "right"),
+        console.Column("change", "right"),
+    )
+    base = costs[_NONE] or 1.0
+    lines = [
+        (
+            f"{name} (yours)" if name == active else name,
+            console.number(round(cost)),
+            f"{100 * (cost / base - 1):+.2f}%",
+        )
+        for name, cost in costs.items()
+    ]
+    out = console.stdout()
+    console.show(
+        out, f"{count(sessions, 'session')}, {count(calls, 'LLM call')}", console.table(columns, lines)
+    )
