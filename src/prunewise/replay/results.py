@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from prunewise.replay.harness import Found
+from prunewise.replay.timeline import Timeline
 
 
 class WorstRecall(msgspec.Struct, frozen=True, rename="camel"):
@@ -113,6 +114,8 @@ class SessionRow(msgspec.Struct, frozen=True, rename="camel", tag="session", tag
     figures: tuple[Figures, ...]
     worst: tuple[WorstRecall, ...] = ()
     warnings: tuple[str, ...] = ()
+    timeline: Timeline | None = None
+    """Where it was asked for, of sessions of some length."""
 
 
 class ErrorRow(msgspec.Struct, frozen=True, rename="camel", tag="error", tag_field="row"):

@@ -35,6 +35,7 @@ from prunewise.replay.needs import Need, need_events
 from prunewise.replay.optimum import Candidate, optimum
 from prunewise.replay.policies import OPTIMAL, POLICIES, Conversation, Cut, Policy, Run
 from prunewise.replay.results import Figures, Missed, SessionRow, WorstRecall
+from prunewise.replay.timeline import FEWEST_CALLS, Series, Timeline, series, timeline
 from prunewise.settings import DEFAULTS, Settings
 from prunewise.transcript import ToolCall, ToolResult
 
@@ -51,6 +52,8 @@ class Question(msgspec.Struct, frozen=True):
     with_optimal: bool = False
     """Whether to find the hindsight optimum, for each policy's supply and for the documented one."""
     with_loss: bool = True
+    with_timeline: bool = False
+    """Whether sessions of some length are to be plotted call by call."""
     settings: Settings = DEFAULTS
     """Of the documented harness."""
     prices: Book = DEFAULT_PRICES
@@ -91,8 +94,12 @@ class _Replay:
         prices = [price for page in self.account.pages for price in page.prices]
         figures: list[Figures] = []
         worst: list[WorstRecall] = []
+        plotted: list[Series] = []
         for policy in question.policies:
             cuts = self.cuts(policy.start)
+            if question.with_timeline and len(calls) >= FEWEST_CALLS and any(cuts):
+                bill = lookback_bill(self.account, cuts)
+                plotted.append(series(policy.name, self.account, cuts, bill))
             lost = self.losses(cuts)
             figures.append(self.figures(policy, cuts, lost))
             worst += self.worst(policy.name, lost)
@@ -123,7 +130,13 @@ class _Replay:
             tuple(figures),
             tuple(worst),
             recording.warnings,
+            self.timeline(plotted) if question.with_timeline and len(calls) >= FEWEST_CALLS else None,
         )
+
+    def timeline(self, plotted: Sequence[Series]) -> Timeline:
+        """The session call by call."""
+        bare = timeline(self.recording, self.account, self.bare)
+        return msgspec.structs.replace(bare, series=tuple(plotted))
 
     def harness(self) -> Iterable[Found]:
         """The documented harness's candidates, epoch by epoch."""
