@@ -16,7 +16,8 @@ import { deadline, Engine, Gone } from "./engine.ts";
 
 const VERSION = "0.1.0";
 const NAME = "prunewise";
-const DEFAULT_RESERVE = 16384; // pi's own
+const DEFAULT_RESERVE = 16384; // as in pi
+const VIRTUAL: string = "pi-virtual"; // the api of a model that pi routes to another
 
 /** What the installer knows: the interpreter, and which half is on where no settings file says. */
 export interface Options {
@@ -225,8 +226,10 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			const name = model && `${model.provider}/${model.id}`;
 			const compaction = pi.getSettings().compaction;
 			const own = name === undefined ? undefined : compaction?.modelOverrides?.[name]?.reserveTokens;
+			// A virtual model has no window of its own: pi says what it goes by, for which it looks at the session.
+			const window = model?.api === VIRTUAL ? ctx.getContextUsage()?.contextWindow : model?.contextWindow;
 			return {
-				window: ctx.getContextUsage()?.contextWindow ?? model?.contextWindow ?? null,
+				window: window || null,
 				reserve: own ?? compaction?.reserveTokens ?? DEFAULT_RESERVE,
 				model: name ?? null,
 			};
@@ -424,18 +427,24 @@ function identity(message: Message): string {
 	return `${message.role}:${message.timestamp}:${message.role === "toolResult" ? message.toolCallId : ""}`;
 }
 
-/** A cheap measure of a message's content: that of another one is as good as never the same. */
+/** A cheap measure of a message's content: the lengths of its texts, not the texts. */
 function size(message: Message): number {
-	const own = message as { content?: unknown; output?: unknown; summary?: unknown };
-	return extent(own.content) + extent(own.output) + extent(own.summary);
+	const { content, output, summary } = message as { content?: unknown; output?: unknown; summary?: unknown };
+	if (!Array.isArray(content)) return length(content) + length(output) + length(summary);
+	let sum = content.length;
+	for (const block of content as Block[]) {
+		if (block.type === "toolCall") {
+			const values = block.arguments as Record<string, unknown>;
+			for (const name in values) sum += 1 + length(values[name]);
+		} else {
+			sum += length(block.text) + length(block.thinking) + length(block.data);
+		}
+	}
+	return sum;
 }
 
-function extent(value: unknown): number {
-	if (typeof value === "string") return value.length + 1;
-	if (typeof value !== "object" || value === null) return 1;
-	let sum = 1;
-	for (const key in value) sum += extent((value as Record<string, unknown>)[key]);
-	return sum;
+function length(value: unknown): number {
+	return typeof value === "string" ? value.length : 0;
 }
 
 /** A copy of the message with its edits in place; every part that they do not name is the same object. */
