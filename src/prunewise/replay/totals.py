@@ -316,6 +316,8 @@ class Totals(msgspec.Struct, frozen=True, rename="camel"):
     assumed_prices: int
     """Counted sessions whose prices are assumed."""
     warnings: int
+    with_loss: bool
+    """Whether information loss was looked for; if not, net figures charge no recalls."""
     baseline: Baseline
     errors: tuple[ErrorRow, ...]
     excluded: tuple[LeftOut, ...]
@@ -512,6 +514,7 @@ class _Gathering:
             warmth=_counts(one.warmth for one in counted),
             assumed_prices=sum(not one.price_known for one in counted),
             warnings=self.warnings,
+            with_loss=table.with_loss,
             baseline=_baseline(distinct),
             errors=tuple(sorted(self.errors, key=lambda one: one.source)),
             excluded=tuple(one.left_out() for one in excluded),
@@ -609,6 +612,17 @@ class _Table:
         self.sessions = sessions
         empty = np.zeros((0, len(policies), len(_Numbers._fields)))
         self._numbers = np.stack([one.numbers for one in sessions]) if sessions else empty
+
+    @property
+    def with_loss(self) -> bool:
+        """Whether the blocks that policies removed were looked at."""
+        found = [
+            breakdown.missed[0].blocks
+            for one in self.sessions
+            for index, breakdown in one.breakdowns.items()
+            if self.policies[index] != OPTIMAL
+        ]
+        return not found or any(found)
 
     def column(self, policy: int, name: str) -> Floats:
         """One number of one policy, session by session."""
@@ -899,29 +913,45 @@ def _verdict(block: Block, active: str, table: _Table, resampled: _Resampled) ->
     names = [one.policy for one in block.policies]
     mine = block.policy(active)
     assert mine is not None, "the active policy is one of the policies"
-    change, interval = mine.net.change, mine.net.interval
-    if change is None or active == NONE:
-        reason = "No session could be counted" if change is None else "No policy was compared"
-        return Verdict(active, "nothing", change, None, (), (f"{reason}: there is nothing to say.",))
-    at, net = names.index(active), table.net()
-    better = [
-        Better(
-            other.policy,
-            difference,
-            resampled.difference(index, at),
-            int(np.count_nonzero(_changes(net[:, index], net[:, at]))),
-        )
-        for index, other in enumerate(block.policies)
-        if other.policy not in (active, OPTIMAL) and (difference := _difference(other.net.change, change)) < 0
-    ]
-    better.sort(key=lambda one: one.difference)
-    outcome = _outcome(mine, interval)
-    sentences = (
-        *_first_sentences(block, mine, outcome),
-        *_about_better(active, better, block),
+    change = mine.net.change
+    better: list[Better] = []
+    if change is not None and active != NONE:
+        at, net = names.index(active), table.net()
+        better = [
+            Better(
+                other.policy,
+                difference,
+                resampled.difference(index, at),
+                int(np.count_nonzero(_changes(net[:, index], net[:, at]))),
+            )
+            for index, other in enumerate(block.policies)
+            if other.policy not in (active, OPTIMAL)
+            and (difference := _difference(other.net.change, change)) < 0
+        ]
+        better.sort(key=lambda one: one.difference)
+    verdict = Verdict(active, _outcome(mine), change, mine.net.interval, tuple(better), ())
+    return msgspec.structs.replace(verdict, sentences=sentences(verdict, block, with_loss=table.with_loss))
+
+
+def sentences(verdict: Verdict, block: Block, *, with_loss: bool) -> tuple[str, ...]:
+    """A verdict in plain words.
+
+    Args:
+        verdict: it; its own sentences are not looked at.
+        block: the sessions that it is on.
+        with_loss: whether information loss was looked for.
+    """
+    mine = block.policy(verdict.policy)
+    if verdict.change is None or mine is None:
+        return ("No session could be counted: there is nothing to say.",)
+    if verdict.policy == NONE:
+        return ("No policy was compared: there is nothing to say.",)
+    recalls = "with what it would have had to bring back" if with_loss else "recalls not looked for"
+    return (
+        *_first_sentences(block, mine, verdict.outcome, recalls),
+        *_about_better(verdict.policy, verdict.better, block),
         *_about_weight(block),
     )
-    return Verdict(active, outcome, change, interval, tuple(better), sentences)
 
 
 def _difference(other: float | None, mine: float) -> float:
@@ -929,7 +959,8 @@ def _difference(other: float | None, mine: float) -> float:
     return 0.0 if abs(difference) < _ROUNDING else difference
 
 
-def _outcome(mine: PolicyTotals, interval: Interval | None) -> Outcome:
+def _outcome(mine: PolicyTotals) -> Outcome:
+    interval = mine.net.interval
     if not mine.removed:
         return "nothing"
     if mine.acted < FEWEST or interval is None or interval.low <= 0 <= interval.high:
@@ -937,7 +968,7 @@ def _outcome(mine: PolicyTotals, interval: Interval | None) -> Outcome:
     return "gains" if interval.high < 0 else "loses"
 
 
-def _first_sentences(block: Block, mine: PolicyTotals, outcome: Outcome) -> Iterable[str]:
+def _first_sentences(block: Block, mine: PolicyTotals, outcome: Outcome, recalls: str) -> Iterable[str]:
     change = mine.net.change or 0.0
     on = f"On these {block.sessions:,} sessions" if block.sessions > 1 else "On this one session"
     if outcome == "nothing":
@@ -946,7 +977,7 @@ def _first_sentences(block: Block, mine: PolicyTotals, outcome: Outcome) -> Iter
     how = f"{percent(abs(change))} {'less' if change < 0 else 'more'} for input than"
     if abs(change) < _ROUNDING:
         how = "as much for input as"
-    yield (f"{on} {mine.policy} would have cost {how} no pruning, with what it would have had to bring back.")
+    yield f"{on} {mine.policy} would have cost {how} no pruning, {recalls}."
     yield from _about_certainty(block, mine, outcome)
     if outcome == "gains" and abs(change) < SMALL:
         yield f"That is under {percent(SMALL)}: hardly any gain."

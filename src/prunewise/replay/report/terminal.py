@@ -44,7 +44,8 @@ def parts(totals: Totals) -> Iterator[RenderableType]:
         yield from _comparison(totals)
         yield from _how(totals.all)
         yield from _room(totals.all)
-        yield from _loss(totals.all)
+        if totals.with_loss:
+            yield from _loss(totals.all)
         yield from _removed(totals)
         yield from _long(totals)
     yield from _harness(totals)
@@ -65,6 +66,8 @@ def _read(totals: Totals) -> Iterator[RenderableType]:
         yield Text(f"Left out: {reason}", "yellow")
     if totals.warnings:
         yield Text(f"The readers gave {count(totals.warnings, 'warning')}.", "yellow")
+    if not totals.with_loss:
+        yield Text("Information loss was not looked for: no recall is charged anywhere.", "yellow")
     yield from words.basis(totals)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from prunewise.replay.policies import OPTIMAL, POLICIES
 from prunewise.replay.totals import LONG, Totals, percent
 
+YOURS = "your settings"
+"""What the command calls the user's own settings."""
 NOT_KNOWN = "\u2013"
 """Where there is nothing to say."""
 
@@ -62,6 +64,8 @@ def what(policy: str) -> str:
             "the best schedule in hindsight for what documented may remove, on the suffix model, as if "
             "nothing were ever missed: a mark to measure by, no policy that could run"
         )
+    if policy == YOURS:
+        return "the settings that pi would read on this machine"
     known = POLICIES.get(policy)
     return known.what if known else f"the settings of {policy}"
 
