@@ -1,8 +1,10 @@
 """Policy and Pruner, case by case: changed prefixes, failures, the two levels, a person's own decisions."""
 
 import copy
+import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ from prunewise.pruner import Projected, PrunewiseWarning
 from prunewise.stores import Original
 from prunewise.stores.memory import Memory
 from prunewise.stores.pi_session import PiSession
-from prunewise.transcript import SHELL_OUTPUT, Message
+from prunewise.transcript import SHELL_OUTPUT, Message, Text
 
 EAGER = SETTINGS["eager"]
 HUGE = "a line of a large output\n" * 400
@@ -779,7 +781,6 @@ def test_a_marker_leads_to_every_part_of_what_it_stands_for(tmp_path: Path):
         assert recall.recall(store, ids[2]) == recall.recall(store, references[2])
 
 
-@pytest.mark.xfail(strict=True, reason="a format cannot say which blocks of a result are its images")
 def test_in_memory_too_recall_gives_the_images():
     history = flat(
         user(), used("c1", "shot", {}, text("a"), image(44)), used("c2", "shot", {}, image()), *turns(2)
@@ -812,7 +813,6 @@ def test_a_recalled_output_that_is_pruned_again_leads_to_the_original(tmp_path: 
     assert recall.recall(session, f"{references.pop()}:full") == HUGE
 
 
-@pytest.mark.xfail(strict=True, reason="the store in memory keeps the first output under a call id")
 def test_a_mask_leads_to_what_it_stands_for_after_the_message_was_edited():
     """The host put another output in the place of one: the marker that goes out now stands for that."""
     pruner = pruner_of(data=MASKING)
@@ -822,6 +822,135 @@ def test_a_mask_leads_to_what_it_stands_for_after_the_message_was_edited():
     changed = flat(user(), bash("c1", "make", other), user())
     [one] = pruner.project(changed, window=100, reserve=0).edits
     assert pruner.recall(f"{markers.reference_in(one.text)}:full") == other
+
+
+def test_a_decision_of_before_leads_to_what_it_stands_for_after_the_message_was_edited():
+    pruner = pruner_of()
+    pruner.project(twice_read())
+    changed = flat(user(), read("c1", "a.py", HUGE), user(), read("c2", "a.py"), user())
+    [one] = pruner.project(changed).edits
+    assert pruner.recall(f"{markers.reference_in(one.text)}:full") == HUGE
+
+
+def test_in_another_process_the_markers_of_before_lead_somewhere():
+    """Only the ledger was kept: the outputs come in with the messages, before their markers go out."""
+    store = Memory("c")
+    history = flat(user(), used("c1", "bash", {"command": "x" * 2_000}, LONG, error=True), *turns(7))
+    pruner_of(store).project(history)
+    again = pruner_of(Memory("c", store.ledger()))
+    [one] = again.project(history).edits
+    assert again.recall(markers.reference_in(one.text) or "").startswith('Input: {"command": "xxx')
+
+
+def test_what_a_recall_showed_does_not_take_the_place_of_the_original():
+    history = flat(user(), bash("c1", "make", HUGE), user(), used("c2", "recall", {"ref": "c1"}, "half"))
+    pruner = pruner_of(data=MASKING)
+    pruner.project(history[:4], window=100, reserve=0)
+    longer = flat(history[:4], used("c2", "recall", {"ref": "c1"}, HUGE[:8_000]), *turns(2))
+    done = pruner.project(longer, window=100, reserve=0)
+    assert [markers.reference_in(one.text) for one in done.edits] == ["c1", "c1"]
+    assert pruner.recall("c1:full") == HUGE
+
+
+# ---- messages that come again in another shape
+
+
+def block(value: str, **fields: Any) -> Native:
+    return {"type": "text", "text": value, **fields}
+
+
+def anthropic_turns() -> list[Native]:
+    """Two reads of one file through the Messages API, and a word of the user's after each."""
+    history: list[Native] = [{"role": "user", "content": "go"}]
+    for number in ("c1", "c2"):
+        arguments = {"path": "a.py"}
+        called = {"type": "tool_use", "id": number, "name": "read_file", "input": arguments}
+        answered = {"type": "tool_result", "tool_use_id": number, "content": LONG}
+        history += {"role": "assistant", "content": [called]}, {"role": "user", "content": [answered]}
+        history.append({"role": "user", "content": f"after {number}"})
+    return history
+
+
+BREAKPOINT = {"cache_control": {"type": "ephemeral"}}
+
+
+def told_anew(history: list[Native], at: int) -> list[Native]:
+    """The same as a client sends it: everything decoded anew, the breakpoint on one message."""
+    history = copy.deepcopy(history)
+    content = history[at]["content"]
+    blocks = [block(content)] if isinstance(content, str) else content
+    history[at] = {**history[at], "content": [*blocks[:-1], {**blocks[-1], **BREAKPOINT}]}
+    return history
+
+
+def test_a_message_that_comes_again_in_another_shape_is_as_it_was():
+    history = anthropic_turns()
+    pruner = Pruner("anthropic", Policy(EAGER))
+    pruner.project(told_anew(history[:4], 3))
+    before = pruner.transcript
+    first = pruner.project(told_anew(history, 6))
+    assert pruner.transcript is before, "the conversation only grew"
+    assert list(placed(first)) == [2]
+    for at in (6, 2, 4):
+        sent = told_anew(history, at)
+        done = pruner.project(sent)
+        assert pruner.transcript is before
+        assert (done.decisions, done.changed, done.edits) == ((), False, first.edits)
+        assert done.request[2]["content"] == [{**sent[2]["content"][0], "content": first.edits[0].text}], (
+            "the breakpoint is where the client put it now"
+        )
+        assert [at for at, one in enumerate(done.request) if one is not sent[at]] == [2]
+    again = pruner.project(copy.deepcopy(history))
+    assert "cache_control" not in str(again.request)
+
+
+def test_an_edited_message_that_comes_again_in_equal_parts_goes_out_as_it_went():
+    history = anthropic_turns()
+    pruner = Pruner("anthropic", Policy(EAGER))
+    first = pruner.project(history)
+    assert pruner.project(copy.deepcopy(history)).request[2] is first.request[2]
+
+
+def test_shape_counts_for_nothing_where_a_message_is_another():
+    history = anthropic_turns()
+    pruner = Pruner("anthropic", Policy(EAGER))
+    pruner.project(told_anew(history, 3))
+    before = pruner.transcript
+    changed = told_anew(history, 1)
+    changed[3]["content"] = "something else"
+    pruner.project(changed)
+    assert pruner.transcript is not before
+    assert pruner.transcript.messages[3].parts == (Text("something else"),)
+
+
+def test_a_message_of_another_id_is_another():
+    history = twice_read()
+    pruner = pruner_of()
+    pruner.project(history, ids=[f"a{at}" for at in range(len(history))])
+    pruner.project(copy.deepcopy(history), ids=["a0", "b1", *[f"a{at}" for at in range(2, len(history))]])
+    assert [message.id for message in pruner.transcript.messages[:3]] == ["a0", "b1", "a2"]
+
+
+# Requests of Claude Code that a gateway in front had pruned already are none of this.
+CLAUDE = ("claude", "claude2_opus48", "claude2_reread", "claude2_sonnet", "claude_mcp_eager")
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("client", CLAUDE)
+def test_the_recorded_requests_of_claude_code_only_grow(shared: Path, client: str):
+    lines = (shared / "clients" / "recordings" / client / "requests.jsonl").read_text().splitlines()
+    logged = [json.loads(line) for line in lines]
+    bodies = [one["body"] for one in logged if "count_tokens" not in one["path"] and one["body"]]
+    bodies = [body for body in bodies if body.get("tools")]
+    pruner = Pruner("anthropic", Policy(EAGER))
+    pruner.project(bodies[0])
+    first = pruner.transcript
+    for before, body in pairwise(bodies):
+        done = pruner.project(body)
+        assert pruner.transcript is first
+        assert done.error is None
+        assert before["messages"] != body["messages"][: len(before["messages"])], "they do change shape"
+    assert pruner.transcript.llm_calls == len(bodies) - 1
 
 
 def test_what_is_masked_stays_masked_where_only_the_last_message_changes():

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tests import build
 from tests.build import Native, assistant, call, flat, other, read, result, shell, summary, user
 
+from prunewise.formats.openai_responses import OPENAI_RESPONSES
 from prunewise.transcript import (
     TOOL_INPUT,
     TOOL_RESULT,
@@ -149,6 +150,38 @@ def test_state_and_what_has_been_sent(natives: list[Native], state: str, sent: i
 
 def test_llm_calls_are_the_answers():
     assert build.transcript(user(), read("a", "f"), assistant("x"), user()).llm_calls == 2
+
+
+ASKED = {"role": "user", "content": "go"}
+THOUGHT = {"type": "reasoning", "id": "r"}
+CALLED = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+ANSWERED = {"type": "function_call_output", "call_id": "c", "output": "x"}
+SEARCHED = {"type": "web_search_call", "id": "w"}
+SAID = {"type": "message", "role": "assistant", "content": "done"}
+
+ITEM_LISTS: dict[str, tuple[list[dict[str, str]], str, int, int]] = {
+    # items of the Responses API, the state, what was sent, the LLM calls
+    "an answer of several items": ([ASKED, THOUGHT, CALLED, CALLED], "mid_loop", 4, 1),
+    "its outputs": ([ASKED, THOUGHT, CALLED, CALLED, ANSWERED, ANSWERED], "mid_loop", 4, 1),
+    "the next answer": ([ASKED, CALLED, ANSWERED, THOUGHT, SAID], "mid_loop", 5, 2),
+    "the user speaks again": ([ASKED, THOUGHT, SAID, ASKED], "idle", 3, 1),
+    "a search that the provider runs": ([ASKED, THOUGHT, SEARCHED, THOUGHT, SAID, ASKED], "idle", 5, 1),
+    "a search at the end of an answer": ([ASKED, THOUGHT, SEARCHED], "mid_loop", 3, 1),
+    "what is neither said nor done": ([ASKED, SAID, {"type": "compaction"}], "mid_loop", 2, 1),
+}
+
+
+@pytest.mark.parametrize(("items", "state", "sent", "calls"), ITEM_LISTS.values(), ids=ITEM_LISTS)
+def test_an_answer_of_several_items_is_one_llm_call(
+    items: list[dict[str, str]], state: str, sent: int, calls: int
+):
+    messages = [OPENAI_RESPONSES.read(item, f"m{at}") for at, item in enumerate(items)]
+    transcript = Transcript(messages)
+    assert (transcript.state, transcript.sent, transcript.llm_calls) == (state, sent, calls)
+    grown = Transcript()
+    for message in messages:
+        grown.extend([message])
+    assert grown.llm_calls == calls
 
 
 # ---------------------------------------------------------------- values

@@ -22,6 +22,7 @@ from prunewise.formats import Format, Native
 from prunewise.gates import Batch, Gate, Verdict, documented
 from prunewise.ledger import Decision, Entry, Restore, Savings, Target
 from prunewise.listing import Listed, listing
+from prunewise.markers import reference_in
 from prunewise.masking import Output, cancels_compaction, engages
 from prunewise.plan import Masked, Plan
 from prunewise.settings import DEFAULTS, Settings
@@ -29,13 +30,16 @@ from prunewise.stores import Original, Store
 from prunewise.stores.memory import Memory
 from prunewise.tokens import DOCUMENTED, Estimator
 from prunewise.transcript import (
+    SHELL_OUTPUT,
     TOOL_INPUT,
     TOOL_RESULT,
     Edit,
     Exchange,
     Message,
     Text,
+    ToolCall,
     ToolKind,
+    ToolResult,
     Transcript,
     Usage,
 )
@@ -317,6 +321,7 @@ class Pruner:
             if edits is None:
                 edited.pop(position, None)
             else:
+                self._keep_standing(position, edits)
                 edited[position] = self.format.apply(
                     natives[position], [edits[part] for part in sorted(edits)]
                 )
@@ -329,7 +334,7 @@ class Pruner:
     def _read(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         """Bring the engine to these messages: only what is new, where the rest is as it was."""
         known = len(self._natives)
-        kept = self._common(natives, ids)
+        kept, told_anew = self._common(natives, ids)
         size = 0
         if kept < known:
             size = self._raw_tokens()
@@ -340,6 +345,9 @@ class Pruner:
         read = self.format.read
         messages = [read(native, name) for native, name in zip(new, names, strict=True)]
         self._engine.extend(self._with_observed(messages))
+        for position in told_anew:
+            self._natives[position] = natives[position]
+        self._engine.touched.update(self._edited.keys() & set(told_anew))
         del self._natives[kept:], self._ids[kept:]
         self._natives += new
         self._ids += names
@@ -359,24 +367,28 @@ class Pruner:
                 break
         return messages
 
-    def _common(self, natives: Sequence[Native], ids: Sequence[str] | None) -> int:
-        """How many messages from the start are as they were: the same objects or equal ones."""
+    def _common(self, natives: Sequence[Native], ids: Sequence[str] | None) -> tuple[int, list[int]]:
+        """How many messages from the start are as they were, and which of them are so in another shape."""
         known = len(self._natives)
-        if ids is None or ids[:known] == self._ids:
-            try:
-                if natives[:known] == self._natives:
-                    return known
-            except RecursionError:  # nested beyond what can be compared
-                return 0
-        for position, (old, new) in enumerate(zip(self._natives, natives, strict=False)):
-            if (old is not new and old != new) or (ids is not None and ids[position] != self._ids[position]):
-                return position
-        return min(known, len(natives))
+        told_anew: list[int] = []
+        try:
+            if (ids is None or ids[:known] == self._ids) and natives[:known] == self._natives:
+                return known, told_anew
+            for position, (old, new) in enumerate(zip(self._natives, natives, strict=False)):
+                if ids is not None and ids[position] != self._ids[position]:
+                    return position, told_anew
+                if old is not new and old != new:
+                    if not self.format.same(old, new):
+                        return position, told_anew
+                    told_anew.append(position)
+        except RecursionError:  # nested beyond what can be compared
+            return 0, []
+        return min(known, len(natives)), told_anew
 
     def _restart(self, kept: int) -> None:
         """Start the engine again over the first `kept` messages, with what stands and what is masked."""
         for output, reference in self._start_over(self._engine, kept):
-            self.store.keep(reference, _masked(output))
+            self._keep_masked(output, reference)
         self._edits = tuple(edit for edit in self._edits if edit.position < kept)
         self._engine.touched.update(edit.position for edit in self._edits)
         self._edited.clear()
@@ -449,7 +461,7 @@ class Pruner:
         exchange = self._engine.transcript.exchange(proposal.call)
         assert exchange is not None
         message = self._engine.transcript.messages[exchange.result_position]
-        self.store.keep(proposal.reference, original_of(exchange, message.id, proposal.kind))
+        self._keep(exchange, proposal.kind, proposal.reference)
         return ledger.decide(
             proposal.strategy,
             proposal.call,
@@ -462,6 +474,42 @@ class Pruner:
             session_id=self.store.conversation or None,
         )
 
+    def _keep(self, exchange: Exchange, kind: ToolKind, reference: str) -> None:
+        """Have the store hold what a marker with this reference stands for.
+
+        A recalled output's marker has the reference of its original: that one is held already, and what
+        the recall showed of it must not take its place.
+        """
+        message = self._engine.transcript.messages[exchange.result_position].id
+        if reference != self.store.reference(message, exchange.call.id):
+            return
+        images: tuple[Any, ...] = ()
+        if exchange.result.has_image:
+            images = self.format.images(self._natives[exchange.result_position], exchange.result_part)
+        purged = exchange.call.arguments if kind == TOOL_INPUT else None
+        self.store.keep(
+            reference, Original(message, exchange.call.name, exchange.result.content, purged, images)
+        )
+
+    def _keep_standing(self, position: int, edits: Mapping[int, Edit]) -> None:
+        """The same for decisions of before, which may stand for another output since a message was edited."""
+        transcript = self._engine.transcript
+        for edit in edits.values():
+            part = transcript.messages[position].parts[edit.part]
+            if edit.kind == SHELL_OUTPUT or not isinstance(part, (ToolCall, ToolResult)):
+                continue
+            call_id = part.id if isinstance(part, ToolCall) else part.call_id
+            exchange, reference = transcript.exchange(call_id), reference_in(edit.text)
+            stands = (call_id, edit.kind) in self._ledger.standing
+            if stands and exchange is not None and reference is not None:
+                self._keep(exchange, edit.kind, reference)
+
+    def _keep_masked(self, output: Output, reference: str) -> None:
+        if output.exchange is not None:
+            self._keep(output.exchange, TOOL_RESULT, reference)
+        elif output.shell is not None:
+            self.store.keep(reference, Original(output.message, "bash", (Text(output.shell.output),)))
+
     def _write(self, entries: Sequence[Entry]) -> None:
         self.store.append(entries)
         self._ledger = ledger.fold(self.store.ledger())
@@ -472,7 +520,7 @@ class Pruner:
 
     def _mask(self, window: int, reserve: int) -> None:
         for output, reference in self._masks(window, reserve):
-            self.store.keep(reference, _masked(output))
+            self._keep_masked(output, reference)
 
     def _masks(self, window: int, reserve: int) -> list[tuple[Output, str]]:
         """Mask what may be masked, where masking has engaged: what was masked now, for the store to keep."""
@@ -645,19 +693,6 @@ def _iso(now: float) -> str:
     """Seconds since the epoch as the ledger writes a time."""
     moment = datetime.fromtimestamp(now, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def original_of(exchange: Exchange, message: str, kind: ToolKind) -> Original:
-    """What a store must hold before a marker for this part of an exchange goes out."""
-    purged = exchange.call.arguments if kind == TOOL_INPUT else None
-    return Original(message, exchange.call.name, exchange.result.content, purged)
-
-
-def _masked(output: Output) -> Original:
-    if output.exchange is not None:
-        return original_of(output.exchange, output.message, TOOL_RESULT)
-    assert output.shell is not None
-    return Original(output.message, "bash", (Text(output.shell.output),))
 
 
 def _ahead_of(edits: Sequence[Edit], position: int) -> list[Edit]:

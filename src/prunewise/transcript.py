@@ -203,7 +203,8 @@ class Transcript:
         self.exchanges: list[Exchange] = []
         """In the order of their results."""
         self.llm_calls = 0
-        """How many answers of the model are in it."""
+        """How many answers of the model are in it. Messages of the model that follow each other are one
+        answer: some formats have a message for each of its parts."""
         self._by_id: dict[str, Exchange] = {}
         self._open: dict[str, tuple[int, ToolCall, int, int, int]] = {}
         self._calls = 0
@@ -242,11 +243,13 @@ class Transcript:
     def extend(self, messages: Iterable[Message]) -> None:
         """Append messages and index what they complete."""
         turn, turns, opened = self.turn, self.turns, self._open
+        before = self.messages[-1].role if self.messages else ""
         for position, message in enumerate(messages, start=len(self.messages)):
             role = message.role
             self.messages.append(message)
             if role == "assistant":
-                self.llm_calls += 1
+                if before != "assistant":
+                    self.llm_calls += 1
                 for index, part in enumerate(message.parts):
                     if type(part) is ToolCall:
                         opened[part.id] = (self._calls, part, position, index, turn)
@@ -258,6 +261,7 @@ class Transcript:
                     if type(part) is ToolResult:
                         self._complete(part, position, index, turn)
             turns.append(turn)
+            before = role
 
     def _complete(self, result: ToolResult, position: int, index: int, turn: int) -> None:
         opened = self._open.pop(result.call_id, None)

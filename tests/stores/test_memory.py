@@ -1,14 +1,17 @@
-"""The store in memory: references are call ids, and what was kept first stays."""
+"""The store in memory: references are call ids, and what was kept last stands."""
 
 import pytest
 
-from prunewise import ledger
+from prunewise import ledger, markers
 from prunewise.errors import RecallError
 from prunewise.stores import Original, Store
 from prunewise.stores.memory import Memory
-from prunewise.transcript import Text
+from prunewise.transcript import Image, Text
 
 FIRST = Original("m1", "read", (Text("first"),))
+SECOND = Original("m1", "read", (Text("second"),))
+MARKER = markers.output("read", 400, "for a test", "c1")
+PURGED = markers.purged_input("read", 400, "for a test", "c1")
 
 
 def test_it_is_a_store():
@@ -30,19 +33,45 @@ def test_what_was_kept_comes_back():
     assert store.original(" c1 ") == FIRST
 
 
-def test_what_was_kept_first_stays():
+def test_a_newer_output_under_a_reference_takes_the_place():
     store = Memory()
     store.keep("c1", FIRST)
-    store.keep("c1", Original("m1", "read", (Text("a marker"),)))
+    store.keep("c1", SECOND)
+    assert store.original("c1") == SECOND
+
+
+def test_an_image_may_be_all_that_is_another():
+    store = Memory()
+    one, other = (
+        Original("m1", "shot", (Image("image/png", 4),), None, ({"data": data},)) for data in ("AAAA", "BBBB")
+    )
+    store.keep("c1", one)
+    store.keep("c1", other)
+    assert store.original("c1") == other
+
+
+def test_a_marker_that_comes_back_takes_no_place():
+    store = Memory()
+    store.keep("c1", FIRST)
+    store.keep("c1", Original("m1", "read", (Text(MARKER),)))
     assert store.original("c1") == FIRST
 
 
 def test_a_purged_input_is_added_to_what_was_kept():
     store = Memory()
     store.keep("c1", FIRST)
-    store.keep("c1", Original("m1", "read", (Text("a marker"),), {"path": "a"}))
-    store.keep("c1", Original("m1", "read", (Text("first"),), {"pruned": "a marker"}))
+    store.keep("c1", Original("m1", "read", (Text(MARKER),), {"path": "a"}))
+    store.keep("c1", Original("m1", "read", (Text("first"),), {markers.INPUT_KEY: PURGED}))
     assert store.original("c1") == Original("m1", "read", (Text("first"),), {"path": "a"})
+
+
+def test_a_purged_input_stays_with_a_newer_output():
+    store = Memory()
+    store.keep("c1", Original("m1", "read", (Text("first"),), {"path": "a"}))
+    store.keep("c1", SECOND)
+    assert store.original("c1") == Original("m1", "read", (Text("second"),), {"path": "a"})
+    store.keep("c1", Original("m1", "read", (Text("second"),), {"path": "b"}))
+    assert store.original("c1").input == {"path": "b"}
 
 
 @pytest.mark.parametrize(("reference", "named"), [("c2", "c2"), ("", "an empty reference")])

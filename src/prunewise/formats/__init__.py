@@ -43,6 +43,20 @@ class Format(Protocol):
         """A copy of the message with the edits in place; key order and unknown fields stay."""
         ...
 
+    def images(self, native: Native, part: int) -> tuple[Any, ...]:
+        """The image blocks of the result that is this part, as the host has them; none of any other part."""
+        ...
+
+    def same(self, old: Native, new: Native) -> bool:
+        """Whether a message is the same to the model as before: equal, or told in another shape.
+
+        Two that are the same are read into equal parts, so that edits of the one fit the other.
+
+        Raises:
+            RecursionError: they are nested beyond what can be compared.
+        """
+        ...
+
 
 _FORMATS = {
     "pi": ("prunewise.formats.pi", "PI"),

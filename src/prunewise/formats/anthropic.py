@@ -8,6 +8,7 @@ an image, a call or a result goes out as it came. A result that brings tools int
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from prunewise import tools
 from prunewise.canonical import canonical
@@ -24,6 +25,7 @@ from prunewise.formats.reading import (
     pieces,
     purged,
     relisted,
+    same_message,
     string,
 )
 from prunewise.transcript import (
@@ -100,6 +102,18 @@ class AnthropicFormat:
                 blocks[edit.part] = {**block, "input": purged(edit.text)}
                 changed = True
         return {**native, "content": blocks} if changed else native
+
+    def images(self, native: Native, part: int) -> tuple[Any, ...]:
+        """The image blocks of the result that is this part, encoded documents among them."""
+        blocks = items(native.get("content")) or ()
+        block = fields(blocks[part]) if 0 <= part < len(blocks) else None
+        if block is None or block.get("type") != "tool_result":
+            return ()
+        return tuple([one for one in items(block.get("content")) or () if _is_image(one)])
+
+    def same(self, old: Native, new: Native) -> bool:
+        """Whether they say the same, in whatever shape; see `reading.same_message`."""
+        return same_message(old, new)
 
 
 ANTHROPIC = AnthropicFormat()

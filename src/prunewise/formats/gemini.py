@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from prunewise import tools
 from prunewise.canonical import canonical
@@ -105,6 +106,19 @@ class GeminiFormat:
                 parts[edit.part] = edited
                 changed = True
         return {**native, "parts": parts} if changed else native
+
+    def images(self, native: Native, part: int) -> tuple[Any, ...]:
+        """The parts of a function response that hold images; those beside it are parts of the content."""
+        native, _ = unlinked(native)
+        parts = items(native.get("parts")) or ()
+        answers = _inner(parts[part], _ANSWER) if 0 <= part < len(parts) else ()
+        return tuple(
+            [one for answer in answers for one in objects(answer.get("parts")) if _inner(one, _DATA)]
+        )
+
+    def same(self, old: Native, new: Native) -> bool:
+        """Whether they are equal; contents have one shape."""
+        return old is new or old == new
 
 
 GEMINI = GeminiFormat()

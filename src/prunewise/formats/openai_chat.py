@@ -7,6 +7,7 @@ calls, then its reasoning. Chat knows no error flag: a failed call reads like an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from prunewise import tools
 from prunewise.canonical import canonical
@@ -26,6 +27,7 @@ from prunewise.formats.reading import (
     pieces,
     purged_text,
     relisted,
+    same_message,
     string,
     unlinked,
 )
@@ -111,6 +113,20 @@ class OpenAIChatFormat:
             elif edit.kind == TOOL_INPUT and native.get("role") == "assistant":
                 changed = _with_purged_input(changed, edit)
         return changed
+
+    def images(self, native: Native, part: int) -> tuple[Any, ...]:
+        """The image parts of a tool's message, which is one result."""
+        native, _ = unlinked(native)
+        if part != 0 or native.get("role") not in ("tool", "function"):
+            return ()
+        return tuple([one for one in items(native.get("content")) or () if isinstance(_part(one), Image)])
+
+    def same(self, old: Native, new: Native) -> bool:
+        """Whether they say the same of the same call, in whatever shape; see `reading.same_message`."""
+        if old is new:
+            return True
+        (before, ids), (now, ids_now) = unlinked(old), unlinked(new)
+        return ids == ids_now and same_message(before, now)
 
 
 OPENAI_CHAT = OpenAIChatFormat()

@@ -8,7 +8,7 @@ goes out as it came. With `previous_response_id` a body holds only what is new; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -125,7 +125,8 @@ class OpenAIResponsesFormat:
             return Message("tool", id, (_answer(native, ids.get(0) or _first(native)),))
         elif kind == "reasoning":
             return Message("assistant", id, (_reasoning(native),))
-        return Message("other", id, (opaque(native),))
+        # A call that the provider runs is a part of the answer all the same.
+        return Message("assistant" if kind.endswith("_call") else "other", id, (opaque(native),))
 
     def apply(self, native: Native, edits: Sequence[Edit]) -> Native:
         """A copy of the item with the edits in place; everything else in it is the same objects."""
@@ -139,8 +140,37 @@ class OpenAIResponsesFormat:
                 changed = {**changed, CALLS[kind].field: _purged(native, CALLS[kind], edit.text)}
         return changed
 
+    def images(self, native: Native, part: int) -> tuple[Any, ...]:
+        """The image blocks of an answer, which is one result."""
+        native, _ = unlinked(native)
+        if part != 0 or string(native.get("type")) not in _ANSWERS:
+            return ()
+        output: Json = native.get("output")
+        found = fields(output)
+        blocks = items(output if found is None else found.get("content"))
+        return tuple([one for one in blocks or () if isinstance(_block(one), Image)])
+
+    def same(self, old: Native, new: Native) -> bool:
+        """Whether they say the same: a message's text may stand alone, and its type may be left out."""
+        if old is new or old == new:
+            return True
+        (before, ids), (now, ids_now) = unlinked(old), unlinked(new)
+        return ids == ids_now and _told(before) == _told(now)
+
 
 OPENAI_RESPONSES = OpenAIResponsesFormat()
+
+
+def _told(item: Json) -> Json:
+    """An item as it is told at length, where it is a message."""
+    found = fields(item)
+    if found is None or string(found.get("type", "message")) != "message":
+        return item
+    content = found.get("content")
+    if type(content) is str:
+        kind = "output_text" if found.get("role") == "assistant" else "input_text"
+        content = [{"type": kind, "text": content}]
+    return {**found, "type": "message", "content": content}
 
 
 def _is_one_string(request: Json) -> bool:

@@ -133,6 +133,17 @@ class PiFormat:
                     changed = {**message, "content": blocks}
         return native if changed is None else changed
 
+    def images(self, native: Native, part: int) -> tuple[Any, ...]:
+        """The image blocks of a tool's message, which is one result."""
+        content: _Json = native.get("content")
+        if part != 0 or native.get("role") != "toolResult" or not isinstance(content, list):
+            return ()
+        return tuple([block for block in cast("list[_Json]", content) if _is_image(block)])
+
+    def same(self, old: Native, new: Native) -> bool:
+        """Whether they are equal; pi's messages have one shape."""
+        return old is new or old == new
+
 
 PI = PiFormat()
 """pi's format."""

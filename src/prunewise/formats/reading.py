@@ -142,6 +142,39 @@ def relisted(request: Json, key: str, messages: Sequence[Native]) -> Json:
     return plain
 
 
+def same_message(old: Json, new: Json) -> bool:
+    """Whether two messages with content blocks say the same: a text that stands alone is the one text
+    block of a list, and cache breakpoints (`cache_control`), which clients move on, are no content.
+
+    Raises:
+        RecursionError: they are nested beyond what can be compared.
+    """
+    if old is new or old == new:
+        return True
+    one, other = fields(old), fields(new)
+    return one is not None and other is not None and _told(one) == _told(other)
+
+
+def _told(message: dict[str, Json]) -> dict[str, Json]:
+    """A message, or a result in it, as it is told at length and without breakpoints."""
+    bare = {key: value for key, value in message.items() if key != "cache_control"}
+    content = bare.get("content")
+    if type(content) is str:
+        bare["content"] = [{"type": "text", "text": content}]
+    elif isinstance(content, list):
+        bare["content"] = [_told_block(block) for block in cast("list[Json]", content)]
+    return bare
+
+
+def _told_block(block: Json) -> Json:
+    found = fields(block)
+    if found is None:
+        return block
+    if found.get("type") == "tool_result":
+        return _told(found)
+    return {key: value for key, value in found.items() if key != "cache_control"}
+
+
 class Linked(Mapping[str, Any]):
     """A native message together with what only its neighbours tell: the call ids of its parts.
 

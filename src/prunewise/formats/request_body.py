@@ -9,13 +9,11 @@ that is not in a later request, and so no usage.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 import msgspec
 
 from prunewise import formats
-from prunewise.canonical import canonical
 from prunewise.errors import InputError
 from prunewise.formats import Format, Native
 from prunewise.formats.documents import Epochs, decode, outline
@@ -244,7 +242,7 @@ class _Conversation:
         natives = list(self._format.messages(request.body))
         if request.continues:
             natives = [*self._natives, *natives]
-        common = _common(self._natives, natives)
+        common = _common(self._format, self._natives, natives)
         if common < len(self._natives):
             self._begin_again(common, len(natives))
         read = self._format.read
@@ -263,28 +261,12 @@ class _Conversation:
         self.epochs.end(ended_by, self.epochs.messages[:common])
 
 
-def _common(before: Sequence[Native], now: Sequence[Native]) -> int:
+def _common(format: Format, before: Sequence[Native], now: Sequence[Native]) -> int:
     """How many messages from the start are the same to the model."""
     for index, (old, new) in enumerate(zip(before, now, strict=False)):
-        if old is not new and old != new and _comparable(old) != _comparable(new):
+        try:
+            if not format.same(old, new):
+                return index
+        except RecursionError:  # nested beyond what can be compared
             return index
     return min(len(before), len(now))
-
-
-def _comparable(native: Native) -> str:
-    """A message without what clients change from one request to the next: cache breakpoints, and whether
-    a text stands alone or as the one block of a list.
-    """
-    return canonical(_plain(native))
-
-
-def _plain(value: Json) -> Json:
-    if isinstance(value, Mapping):
-        found = cast("Mapping[str, Json]", value)
-        return {key: _blocks(key, _plain(member)) for key, member in found.items() if key != "cache_control"}
-    listed = items(value)
-    return value if listed is None else [_plain(member) for member in listed]
-
-
-def _blocks(key: str, value: Json) -> Json:
-    return [{"type": "text", "text": value}] if key == "content" and type(value) is str else value

@@ -11,8 +11,9 @@ import msgspec
 
 from prunewise.errors import RecallError
 from prunewise.ledger import Entry
-from prunewise.markers import is_reference
+from prunewise.markers import is_reference, reference_in, stands_for_input
 from prunewise.stores import Original
+from prunewise.transcript import Text
 
 
 class Memory:
@@ -31,10 +32,21 @@ class Memory:
         return reference if is_reference(reference) else None
 
     def keep(self, reference: str, original: Original) -> None:
-        """Hold an output. The first one under a reference stays; a purged input may be added to it."""
-        held = self._originals.setdefault(reference, original)
-        if held.input is None and original.input is not None:
-            self._originals[reference] = msgspec.structs.replace(held, input=original.input)
+        """Hold an output. Another output under a reference takes the place of the one before.
+
+        A host may edit a message in place: the call id, and so the reference, is the same, the output
+        is another. The marker that goes out from then on stands for the new one, and the old one is
+        nowhere any more. A marker is no output: where the host sends one back, what it stands for
+        stays, and so does a purged input.
+        """
+        held = self._originals.get(reference)
+        if held is not None:
+            purged = original.input
+            if purged is None or stands_for_input(purged):
+                purged = held.input if held.input is not None else purged
+            newest = held if _is_marker(original) else original
+            original = msgspec.structs.replace(newest, input=purged)
+        self._originals[reference] = original
 
     def ledger(self) -> Sequence[Entry]:
         """The entries appended so far, oldest first."""
@@ -55,3 +67,8 @@ class Memory:
             message = f"{reference.strip() or 'an empty reference'}: no output was kept under this reference"
             raise RecallError(message)
         return held
+
+
+def _is_marker(original: Original) -> bool:
+    texts = [part.text for part in original.content if isinstance(part, Text)]
+    return len(texts) == 1 and reference_in(texts[0]) is not None
