@@ -1,0 +1,281 @@
+"""The engine's side of a pi session: what it asks to change, and when it has to be told anew."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.hosts.pi.support import LONG, Talk
+
+from prunewise.errors import RecallError
+from prunewise.hosts.pi.protocol import Carried, Halves, RecallParams, Seen
+from prunewise.hosts.pi.session import WrongVersionError
+
+MakeTalk = Callable[..., Talk]
+
+
+@pytest.fixture(autouse=True)
+def strategies(agent_dir: Path):
+    """Nothing is too recent to be pruned."""
+    file = agent_dir / "extensions" / "dynamic-context-pruning.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"protections": {"recentTurns": 0}}))
+
+
+def reading_twice(talk: Talk) -> Talk:
+    talk.say("Read it twice.")
+    talk.call("read", path="a.txt")
+    talk.call("read", path="a.txt")
+    return talk
+
+
+# ---- requests
+
+
+def test_a_duplicate_goes_out_as_a_marker_and_is_told_once(talk: MakeTalk):
+    session = reading_twice(talk())
+    first = session.context()
+    assert session.texts == {"call_1": session.edits[2][0].value, "call_2": LONG}
+    assert session.texts["call_1"].startswith("[prunewise: read output")
+    assert [one.custom_type.split(":")[1] for one in first.entries] == ["decision", "stats"]
+    assert [note.key for note in first.notes] == ["active"]
+    assert first.status is not None
+    second = session.context()
+    assert (second.edits, second.entries, second.notes) == ([], [], [])
+    session.answer("Fine.")
+    session.say("Go on.")
+    third = session.context()
+    assert (third.edits, third.entries) == ([], [])
+
+
+def test_the_reference_is_the_line_in_the_file(talk: MakeTalk):
+    session = reading_twice(talk())
+    session.context()
+    assert session.file is not None
+    line = int(session.texts["call_1"].split("recall #")[1].split(" ")[0])
+    assert json.loads(session.file.read_text().splitlines()[line - 1])["message"]["toolCallId"] == "call_1"
+    (block,) = session.session.recall(RecallParams(f"#{line}")).content
+    assert block == {"type": "text", "text": LONG}
+
+
+@pytest.mark.parametrize("options", [{"in_memory": True}, {"parent": "elsewhere.jsonl"}])
+def test_the_reference_is_the_entry_id_in_memory_and_in_a_fork(talk: MakeTalk, options: dict[str, object]):
+    session = reading_twice(talk(**options))
+    session.context()
+    reference = session.texts["call_1"].split("recall ")[1].split(" ")[0]
+    assert reference == session.branch[2]["id"]
+    (block,) = session.session.recall(RecallParams(reference)).content
+    assert block["text"] == LONG
+
+
+def test_a_message_of_no_entry_is_never_pruned(talk: MakeTalk):
+    session = reading_twice(talk())
+    view = session.view()
+    messages = [Seen(None, record["message"]) for record in session.branch]
+    answer = session.session.context(msgspec.structs.replace(view, messages=messages))
+    assert answer.edits == []
+
+
+def test_contents_that_are_sent_go_before_those_of_the_entry(talk: MakeTalk):
+    session = reading_twice(talk())
+    view = session.view()
+    other = {**session.branch[2]["message"], "content": [{"type": "text", "text": "short"}]}
+    messages = [*view.messages[:2], Seen(view.messages[2].id, other), *view.messages[3:]]
+    assert session.session.context(msgspec.structs.replace(view, messages=messages)).edits == []
+
+
+def test_entries_that_are_not_in_the_file_have_to_be_sent(talk: MakeTalk):
+    session = reading_twice(talk())
+    view = session.view()
+    assert (
+        session.session.context(msgspec.structs.replace(view, messages=[Seen("ffffffff")])).resync
+        == "contents"
+    )
+
+
+@pytest.mark.parametrize("token", [0, 7])
+def test_another_base_than_what_the_engine_holds_is_told_anew(talk: MakeTalk, token: int):
+    session = reading_twice(talk())
+    session.context()
+    session.token = token
+    assert session.context().resync == "keys"
+    session.token = None
+    answer = session.context()
+    assert answer.resync is None
+    assert [one.position for one in answer.edits] == [2]
+
+
+def test_entries_that_did_not_arrive_do_not_hold(talk: MakeTalk):
+    session = reading_twice(talk())
+    session.take(session.session.context(session.view()), append=False)
+    session.token = None
+    answer = session.context()
+    assert [one.custom_type.split(":")[1] for one in answer.entries] == ["decision", "stats"]
+
+
+def test_a_new_process_goes_on_with_the_same_bytes(talk: MakeTalk):
+    session = reading_twice(talk())
+    session.context()
+    before = dict(session.texts)
+    session.greet()
+    session.session.warm()
+    answer = session.context()
+    assert session.texts == before
+    assert answer.entries == []
+
+
+def test_decisions_are_those_of_the_branch(talk: MakeTalk):
+    session = talk()
+    session.say("Read it twice.")
+    session.call("read", path="a.txt")
+    before = session.leaf
+    session.call("read", path="a.txt")
+    session.context()
+    session.leaf = before
+    session.say("Something else.")
+    session.context()
+    assert session.texts == {"call_1": LONG}
+
+
+def test_the_entries_of_the_other_extension_are_followed(talk: MakeTalk):
+    session = talk()
+    session.say("Read it.")
+    session.call("bash", command="ls")
+    key = "dedupe:tool_result_content:call_1"
+    data = {
+        "idempotencyKey": key,
+        "strategyId": "dedupe",
+        "correlation": {"type": "toolCallId", "toolCallId": "call_1"},
+        "kind": "tool_result_content",
+        "reason": "dup",
+        "placeholder": "[pruned]",
+        "createdAt": "2026-01-01T00:00:00.000Z",
+    }
+    session.add("custom", customType="dynamic-context-pruning:decision", data=data)
+    session.context()
+    assert session.texts == {"call_1": "[pruned]"}
+    session.add("custom", customType="dynamic-context-pruning:restore", data={"idempotencyKey": key})
+    session.context()
+    assert session.texts == {"call_1": LONG}
+
+
+# ---- masking
+
+
+def masked(session: Talk, **more: int) -> Talk:
+    session.say("Look.")
+    session.call("bash", "x\n" * 4000, command="x")
+    session.answer("Seen.", tokens=9_500)
+    session.say("Go on.")
+    session.context(window=10_000, reserve=1000, **more)
+    return session
+
+
+def test_masking_engages_above_the_threshold_and_stays(talk: MakeTalk):
+    session = masked(talk())
+    assert session.texts["call_1"].startswith("[prunewise: shell output shortened")
+    assert session.session.carried.engaged
+    session.answer("Fine.", tokens=500)
+    session.say("Go on.")
+    session.context(window=10_000, reserve=1000)
+    assert session.texts["call_1"].startswith("[prunewise: shell output shortened")
+
+
+def test_a_shorter_branch_is_no_compaction(talk: MakeTalk):
+    session = masked(talk())
+    session.call("bash", "y\n" * 4000, command="y")
+    end = session.leaf
+    session.context(window=10_000, reserve=1000)
+    session.leaf = session.branch[3]["id"]
+    session.say("Back.")
+    session.context(window=100_000, reserve=1000)
+    assert session.texts["call_1"].startswith("[prunewise: shell output shortened")
+    session.leaf = end
+    session.session.compacted()
+    session.context(window=100_000, reserve=1000)
+    assert session.texts["call_1"].startswith("x\n")
+
+
+def test_an_engine_that_comes_back_is_still_engaged(talk: MakeTalk):
+    session = masked(talk())
+    session.greet(carried=session.session.carried)
+    session.context(window=100_000, reserve=1000)
+    assert session.texts["call_1"].startswith("[prunewise: shell output shortened")
+
+
+@pytest.mark.parametrize(("window", "cancel"), [(10_000, True), (5_000, False)])
+def test_the_prune_gate(talk: MakeTalk, window: int, cancel: bool):
+    session = talk()
+    session.say("Look.")
+    session.call("bash", "x\n" * 4000, command="x")
+    session.answer("Seen.", tokens=window - 500)
+    session.say("Go on.")
+    session.answer("Well.", tokens=window - 400)
+    answer = session.session.compaction(session.view(window=window, reserve=1100 if cancel else 2400))
+    assert answer.cancel is cancel
+    assert session.session.pruner.engaged is cancel
+
+
+def test_the_prune_gate_lets_compactions_through_where_masking_is_off(talk: MakeTalk):
+    session = talk(halves=Halves(masking=False))
+    session.say("Look.")
+    session.call("bash", "x\n" * 4000, command="x")
+    session.answer("Seen.", tokens=9_500)
+    session.say("Go on.")
+    assert not session.session.compaction(session.view(window=10_000, reserve=1000)).cancel
+
+
+# ---- the greeting
+
+
+def test_another_version_of_the_protocol_is_refused(talk: MakeTalk):
+    session = talk()
+    with pytest.raises(WrongVersionError, match="run `prunewise pi install` again"):
+        session.greet(protocol=99)
+
+
+def test_a_half_is_off_where_the_installer_said_so_and_no_file_does(talk: MakeTalk, agent_dir: Path):
+    session = talk(halves=Halves(strategies=False, masking=False))
+    assert not session.session.settings.enabled
+    assert not session.session.settings.pruning.enabled
+    (agent_dir / "settings.json").write_text(json.dumps({"pruning": {"enabled": True}}))
+    session.greet()
+    assert not session.session.settings.enabled
+    assert session.session.settings.pruning.enabled
+
+
+def test_the_settings_of_a_project_that_is_not_trusted_do_not_count(talk: MakeTalk, tmp_path: Path):
+    (tmp_path / ".pi").mkdir()
+    (tmp_path / ".pi" / "settings.json").write_text(json.dumps({"pruning": {"minResultTokens": 7}}))
+    assert talk().session.settings.pruning.min_result_tokens == 7
+    assert talk(trusted=False).session.settings.pruning.min_result_tokens == 1000
+
+
+def test_settings_that_cannot_be_written_hold_and_outlive_the_process(
+    talk: MakeTalk, monkeypatch: pytest.MonkeyPatch
+):
+    session = reading_twice(talk())
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", "/dev/null/agent")
+    problem = session.session.set("enabled", False)
+    assert problem is not None
+    session.context()
+    assert session.texts["call_1"] == LONG
+    assert session.session.carried == Carried(unsaved={"enabled": False})
+    session.greet(carried=session.session.carried)
+    session.context()
+    assert session.texts["call_1"] == LONG
+
+
+def test_a_session_that_pi_has_not_written_yet_is_no_error(talk: MakeTalk):
+    session = talk()
+    session.session.warm()
+    assert session.session.context(session.view()).edits == []
+    with pytest.raises(RecallError):
+        session.session.recall(RecallParams("#3"))
+
+
+def test_problems_of_the_settings_are_told(talk: MakeTalk, agent_dir: Path):
+    (agent_dir / "settings.json").write_text(json.dumps({"pruning": {"minResultTokens": "many"}}))
+    (note,) = talk().session.context(talk().view()).notes
+    assert "minResultTokens" in note.text
