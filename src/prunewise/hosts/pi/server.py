@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 import msgspec
 
@@ -67,7 +67,7 @@ class _Engine:
         self._session: Session | None = None
         self._dialogs: Dialogs | None = None
         self._greeted = False
-        self._methods: dict[str, Callable[[msgspec.Raw], Any]] = {
+        self._methods: dict[str, Callable[[Any], Any]] = {
             "hello": self._hello,
             "context": lambda raw: self._ready.context(_read(raw, ViewParams).view),
             "compaction": lambda raw: self._ready.compaction(_read(raw, ViewParams).view),
@@ -89,7 +89,7 @@ class _Engine:
             self._dialogs = Dialogs(self._ready)
         return self._dialogs
 
-    def _hello(self, raw: msgspec.Raw) -> Welcome:
+    def _hello(self, raw: Any) -> Welcome:
         self._session = Session(_read(raw, Hello))
         self._dialogs = None
         self._greeted = True
@@ -107,39 +107,55 @@ class _Engine:
     def reply(self, line: bytes) -> bytes | None:
         """The answer to one line; None to a notification."""
         try:
-            request = msgspec.json.decode(line, type=Request)
+            request, params = _request(line)
         except Exception as error:  # noqa: BLE001 - not a request, whatever it is
             return _line(Response(None, error=Error(-32700, f"not a request: {error}")))
         method = self._methods.get(request.method)
         if method is None:
             response = Response(request.id, error=Error(-32601, f"no method {request.method}"))
         else:
-            response = self._call(request, method)
+            response = self._call(request.id, method, params)
         return None if request.id is None else _line(response)
 
-    def _call(self, request: Request, method: Callable[[msgspec.Raw], Any]) -> Response:
+    def _call(self, name: int | None, method: Callable[[Any], Any], params: Any) -> Response:
         try:
-            return Response(request.id, method(request.params))
+            return Response(name, method(params))
         except WrongVersionError as error:
-            return Response(request.id, error=Error(WRONG_VERSION, str(error)))
+            return Response(name, error=Error(WRONG_VERSION, str(error)))
         except PrunewiseError as error:
-            return Response(request.id, error=Error(FAILED, str(error)))
+            return Response(name, error=Error(FAILED, str(error)))
         except Exception as error:  # noqa: BLE001 - the request goes out unpruned, the next may go well
             if os.environ.get("PRUNEWISE_DEBUG"):
                 import traceback
 
                 traceback.print_exception(error)
-            return Response(request.id, error=Error(FAILED, f"{type(error).__name__}: {error}"))
+            return Response(name, error=Error(FAILED, f"{type(error).__name__}: {error}"))
 
 
-def _read(raw: msgspec.Raw, shape: type[_Params]) -> _Params:
-    """Decode parameters. Half of a pair of surrogates, which JSON may hold, only Python's decoder takes."""
+def _request(line: bytes) -> tuple[Request, Any]:
+    """A line's request, and its parameters: as text, or decoded already where half a character is in them.
+
+    Half of a pair of surrogates, which JSON may hold, only Python's decoder takes.
+
+    Raises:
+        ValueError: it is no request.
+    """
     try:
-        return msgspec.json.decode(raw, type=shape)
+        request = msgspec.json.decode(line, type=Request)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeError):
-        return msgspec.convert(_with_raw_entries(json.loads(bytes(raw))), shape)
+        value: Any = json.loads(line)
+        params = value.pop("params", {})
+        return msgspec.convert(value, Request), params
+    return request, request.params
+
+
+def _read(params: Any, shape: type[_Params]) -> _Params:
+    """Read parameters, text or decoded."""
+    if isinstance(params, dict):
+        return msgspec.convert(_with_raw_entries(cast("dict[str, Any]", params)), shape)
+    return msgspec.json.decode(params, type=shape)
 
 
 def _with_raw_entries(params: dict[str, Any]) -> dict[str, Any]:
