@@ -15,6 +15,10 @@ from prunewise.formats.reading import Json
         ({"info": {"id": "ses_1"}, "messages": []}, "opencode"),
         ({"sessionId": "s", "projectHash": "h", "messages": []}, "gemini-cli"),
         ({"trajectory": [{"action": "ls", "observation": "a"}]}, "swe-agent"),
+        (
+            {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "parts": []}},
+            "qwen-code",
+        ),
         ({"type": "session", "version": 3, "id": "s", "timestamp": "t", "cwd": "/"}, "pi"),
         ([{"role": "user", "parts": [{"text": "x"}]}], "request"),
         ({"odd": 1}, None),
@@ -43,7 +47,9 @@ def test_reads_by_what_a_file_holds_or_by_name():
     ("format", "said"), [(None, "its format is not known"), ("x", "format 'x' is not known")]
 )
 def test_a_format_that_is_not_known(format: str | None, said: str):
-    with pytest.raises(InputError, match=f"a.json: {said}; known session formats: pi, claude-code"):
+    with pytest.raises(
+        InputError, match=f"a.json: {said}; known session formats: pi, qwen-code, claude-code"
+    ):
         detect.read_recording("a.json", b"{}", format)
 
 

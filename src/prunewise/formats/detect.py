@@ -19,6 +19,7 @@ HEAD = 65536
 
 _MODULES: Mapping[str, str] = {
     "pi": "pi_recording",
+    "qwen-code": "qwen",  # before Claude Code, whose lines are alike
     "claude-code": "claude_code",
     "codex": "codex",
     "copilot": "copilot",
