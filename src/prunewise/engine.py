@@ -100,7 +100,6 @@ class Engine:
         """
         self.rules = rules
         self.transcript = Transcript(cwd=cwd, vocabulary=vocabulary)
-        self.context = Context()
         self.edits: dict[int, dict[int, Edit]] = {}
         """What goes out changed: by the position of the message, by its part."""
         self.touched: set[int] = set()
@@ -111,6 +110,7 @@ class Engine:
         """The targets that masking has replaced, and where."""
         self.removed_tokens = 0
         """What the edits take out of this request, in tokens."""
+        self._context = Context()
         self._reference = reference
         self._recalled = recalled
         self._protections = Protections(rules.settings.protections)
@@ -291,19 +291,37 @@ class Engine:
 
     def verdict(self, *, seconds_since_call: float | None = None) -> Verdict:
         """The gate's verdict on everything that may go now, as one batch."""
-        return self.rules.gate(
-            Batch(
-                lambda: self.proposals,
-                self._ripe_earliest,
-                self._ripe_tokens,
-                self.tail_tokens,
-                self.transcript.state,
-                self.transcript.sent,
-                seconds_since_call,
-                self.transcript.llm_calls,
-                self.rules.prices,
-            ),
-            self.rules.settings.gate,
+        batch = self._batch(
+            lambda: self.proposals, self._ripe_earliest, self._ripe_tokens, seconds_since_call
+        )
+        return self.rules.gate(batch, self.rules.settings.gate)
+
+    def price(self, proposals: Iterable[Proposal]) -> Verdict:
+        """The gate's figures for these proposals together, whatever its mode."""
+        batch = sorted(proposals, key=_by_position)
+        earliest = batch[0].position if batch else None
+        removed = sum(one.tokens_removed for one in batch)
+        gate = msgspec.structs.replace(self.rules.settings.gate, mode="always-apply")
+        return self.rules.gate(self._batch(lambda: batch, earliest, removed, None), gate)
+
+    def _batch(
+        self,
+        proposals: Callable[[], list[Proposal]],
+        earliest: int | None,
+        tokens_removed: int,
+        seconds_since_call: float | None,
+    ) -> Batch:
+        transcript = self.transcript
+        return Batch(
+            proposals,
+            earliest,
+            tokens_removed,
+            self.tail_tokens,
+            transcript.state,
+            transcript.sent,
+            seconds_since_call,
+            transcript.llm_calls,
+            self.rules.prices,
         )
 
     def manual(self, call_id: str, kind: ToolKind = TOOL_RESULT) -> Proposal:
@@ -334,6 +352,12 @@ class Engine:
             )
 
     # ---- sizes
+
+    @property
+    def context(self) -> Context:
+        """The context of the messages so far, as the host estimates it."""
+        self._context.advance(self.transcript)
+        return self._context
 
     @property
     def total_tokens(self) -> int:

@@ -1,0 +1,20 @@
+"""Policy and Pruner: the engine over one conversation, request by request.
+
+A policy is what to go by: immutable, shared by any number of conversations. A pruner is one
+conversation: it takes each request as the host would send it, sees what is new, and gives the
+request to send instead. Messages are treated as immutable: a host that changes one passes a new object.
+"""
+
+from prunewise.pruner.engagement import CompactionCheck
+from prunewise.pruner.policy import Policy
+from prunewise.pruner.pruner import Projected, Pruner, PrunewiseWarning, Stats, plan
+
+__all__ = [
+    "CompactionCheck",
+    "Policy",
+    "Projected",
+    "Pruner",
+    "PrunewiseWarning",
+    "Stats",
+    "plan",
+]

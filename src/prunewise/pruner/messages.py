@@ -1,0 +1,78 @@
+"""The list of messages that a host sends, followed from request to request.
+
+Says how a new list differs from the one before, and reads what is new. What follows from a
+difference is not its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from prunewise.formats import Format, Native
+from prunewise.transcript import Message
+
+
+class Messages:
+    """What the host sent last, and under which ids."""
+
+    def __init__(self, format: Format) -> None:
+        self.natives: list[Native] = []
+        self.named = False
+        """Whether the host gave the ids; else positions make them up."""
+        self._format = format
+        self._ids: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.natives)
+
+    def copy(self) -> Messages:
+        """Another one that has seen the same."""
+        copied = Messages(self._format)
+        copied.natives, copied._ids = self.natives.copy(), self._ids.copy()
+        copied.named = self.named
+        return copied
+
+    def common(self, natives: Sequence[Native], ids: Sequence[str] | None) -> tuple[int, list[int]]:
+        """How many messages from the start are as they were, and the positions of those among them that
+        are so in another shape.
+        """
+        known = len(self)
+        told_anew: list[int] = []
+        try:
+            if (ids is None or ids[:known] == self._ids) and natives[:known] == self.natives:
+                return known, told_anew
+            for position, (old, new) in enumerate(zip(self.natives, natives, strict=False)):
+                if ids is not None and ids[position] != self._ids[position]:
+                    return position, told_anew
+                if old is not new and old != new:
+                    if not self._format.same(old, new):
+                        return position, told_anew
+                    told_anew.append(position)
+        except RecursionError:  # nested beyond what can be compared
+            return 0, []
+        return min(known, len(natives)), told_anew
+
+    def cut(self, kept: int) -> None:
+        """Forget all but the first `kept`."""
+        del self.natives[kept:], self._ids[kept:]
+
+    def read(self, natives: Sequence[Native], ids: Sequence[str] | None) -> list[Message]:
+        """Follow on to these, whose beginning is known: what is new, read.
+
+        Raises:
+            ValueError: there are more messages than ids, or fewer.
+        """
+        known = len(self)
+        new = natives[known:]
+        names = [f"m{position}" for position in range(known, len(natives))] if ids is None else ids[known:]
+        read = self._format.read
+        messages = [read(native, name) for native, name in zip(new, names, strict=True)]
+        self.natives += new
+        self._ids += names
+        self.named = ids is not None
+        return messages
+
+    def tell_anew(self, natives: Sequence[Native], positions: Iterable[int]) -> None:
+        """Take the new shape of messages that are otherwise as they were."""
+        for position in positions:
+            self.natives[position] = natives[position]

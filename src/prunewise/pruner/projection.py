@@ -1,0 +1,63 @@
+"""What goes out: the host's messages with the engine's edits in place, each edited message made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from prunewise.engine import Engine
+from prunewise.formats import Format, Native
+from prunewise.transcript import Edit
+
+
+class Projection:
+    """The edits in the last request, and the messages that were made with them."""
+
+    def __init__(self, format: Format) -> None:
+        self.edits: tuple[Edit, ...] = ()
+        """By position."""
+        self._format = format
+        self._made: dict[int, Native] = {}
+        self._sent = 0
+
+    def advance(self, engine: Engine, natives: Sequence[Native]) -> bool:
+        """Take in what the engine edits in the next request: whether anything that had gone out before is
+        different now, so that the cached prefix breaks.
+        """
+        sent, self._sent = self._sent, len(natives)
+        touched = engine.touched
+        if not touched:
+            return False
+        before = self.edits
+        self.edits = tuple(edits[part] for _, edits in sorted(engine.edits.items()) for part in sorted(edits))
+        broken = min(touched) < sent and _ahead_of(before, sent) != _ahead_of(self.edits, sent)
+        for position in touched:
+            edits = engine.edits.get(position)
+            if edits is None:
+                self._made.pop(position, None)
+            else:
+                in_order = [edits[part] for part in sorted(edits)]
+                self._made[position] = self._format.apply(natives[position], in_order)
+        touched.clear()
+        return broken
+
+    def messages(self, natives: Sequence[Native]) -> list[Native]:
+        """The messages to send: the same objects, but for those that are edited."""
+        outgoing = list(natives)
+        for position, message in self._made.items():
+            outgoing[position] = message
+        return outgoing
+
+    def make_again(self, engine: Engine, positions: Iterable[int]) -> None:
+        """Have those of these messages that are edited made again: the host tells them in another shape."""
+        engine.touched.update(self._made.keys() & set(positions))
+
+    def start_over(self, engine: Engine, kept: int) -> None:
+        """Go on with a fresh engine over the first `kept` messages: nothing that was made is used again."""
+        self.edits = tuple(edit for edit in self.edits if edit.position < kept)
+        engine.touched.update(edit.position for edit in self.edits)
+        self._made.clear()
+        self._sent = min(self._sent, kept)
+
+
+def _ahead_of(edits: Sequence[Edit], position: int) -> list[Edit]:
+    return [edit for edit in edits if edit.position < position]

@@ -1,0 +1,545 @@
+"""Pruner: one conversation under one policy, and `plan`, its dry run.
+
+Holds the pieces together: the messages that the host sends, the engine that reads them, the folded
+ledger, the state of masking, and what goes out. The one place that asks the clock, where the host
+does not say the time.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from prunewise import formats, ledger, recall
+from prunewise.engine import Engine, Proposal
+from prunewise.errors import RecallError, RefusedError
+from prunewise.formats import Format, Native
+from prunewise.gates import Verdict
+from prunewise.ledger import Decision, Entry, Restore, Savings, Target
+from prunewise.listing import Listed, listing
+from prunewise.masking import Output
+from prunewise.plan import Masked, Plan
+from prunewise.pruner.engagement import CompactionCheck, Engagement
+from prunewise.pruner.messages import Messages
+from prunewise.pruner.originals import Originals
+from prunewise.pruner.policy import Policy, SettingsLike
+from prunewise.pruner.projection import Projection
+from prunewise.stores import Store
+from prunewise.stores.memory import Memory
+from prunewise.transcript import TOOL_RESULT, Edit, Exchange, Message, ToolKind, Transcript, Usage
+
+
+class PrunewiseWarning(UserWarning):
+    """Something went wrong and the original request went out; said once a conversation."""
+
+
+class Projected(msgspec.Struct, frozen=True):
+    """What one request became."""
+
+    request: Any
+    """What to send: the very object that came in where nothing changed."""
+    edits: tuple[Edit, ...] = ()
+    """All edits in it, by position; their messages are the only ones that are new objects."""
+    decisions: tuple[Decision, ...] = ()
+    """The decisions that this request added to the ledger."""
+    verdict: Verdict | None = None
+    saved: int = 0
+    """How much smaller the request is than without pruning, in estimated tokens."""
+    masked: int = 0
+    """How many of the edits are masking's."""
+    changed: bool = False
+    """Whether the edits differ from the request before, so that the cached prefix breaks."""
+    error: str | None = None
+    """Why the original went out after all, where something failed."""
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """What pruning has come to in this conversation, in estimated tokens."""
+
+    raw_tokens: int
+    effective_tokens: int
+    saved_tokens: int
+    standing: int
+    masked: int
+    removed_by_strategy: Mapping[str, int]
+    """Cumulative, from the ledger."""
+    cache_breaks: int
+    """How many requests changed something that had been sent before."""
+
+
+class Pruner:
+    """One conversation under one policy."""
+
+    def __init__(
+        self,
+        format: str | Format = "pi",
+        policy: Policy | None = None,
+        store: Store | None = None,
+        conversation: str = "",
+        *,
+        cwd: str | None = None,
+    ) -> None:
+        """Without a store the ledger and the originals live in memory, as long as this object."""
+        self.format = formats.named(format) if isinstance(format, str) else format
+        self.policy = policy or Policy()
+        self.store: Store = store or Memory(conversation)
+        self.cache_breaks = 0
+        self._cwd = cwd
+        self._ledger = ledger.fold(self.store.ledger())
+        self._messages = Messages(self.format)
+        self._originals = Originals(self.store, self.format, self._messages)
+        self._projection = Projection(self.format)
+        self._engagement = Engagement()
+        self._called_at: float | None = None
+        self._observed: Usage | None = None
+        self._warned = False
+        self._engine = self._fresh_engine()
+
+    # ---- the request
+
+    def prune(self, messages: Sequence[Native], *, now: float | None = None) -> list[Native]:
+        """The messages to send instead: list in, list out; untouched messages are the same objects."""
+        return list(self.project(messages, now=now).request)
+
+    def project(
+        self,
+        request: Any,
+        *,
+        ids: Sequence[str] | None = None,
+        now: float | None = None,
+        window: int | None = None,
+        reserve: int | None = None,
+    ) -> Projected:
+        """What to send instead of `request`, a list of messages or a body that holds one.
+
+        `ids` are the messages' ids, where the host knows them; `now` seconds since the epoch; `window`
+        and `reserve` the model's, in tokens, else those of the settings. Whatever goes wrong, the
+        original comes back with `error` set, and one warning is given.
+        """
+        try:
+            return self._project(request, ids, time.time() if now is None else now, window, reserve)
+        except Exception as error:  # noqa: BLE001 - the host's request must go out, whatever it is
+            self._warn(f"request goes out unpruned: {error}")
+            self._restart(0)
+            return Projected(request, error=_named(error))
+
+    def observe(self, usage: Usage | None = None, *, now: float | None = None) -> None:
+        """An answer came back, with this usage. A host whose messages carry usage need not pass it."""
+        self._observed = usage
+        self._called_at = time.time() if now is None else now
+
+    def read(self, request: Any, *, ids: Sequence[str] | None = None) -> None:
+        """Take a request in without pruning it: for a person's own decisions, before anything is sent."""
+        self._read(list(self.format.messages(request)), None if ids is None else list(ids))
+
+    @property
+    def transcript(self) -> Transcript:
+        """The messages that it has read."""
+        return self._engine.transcript
+
+    def _project(
+        self, request: Any, ids: Sequence[str] | None, now: float, window: int | None, reserve: int | None
+    ) -> Projected:
+        natives = list(self.format.messages(request))
+        self._read(natives, None if ids is None else list(ids))
+        decisions: tuple[Decision, ...] = ()
+        verdict = error = None
+        if self.policy.settings.enabled:
+            verdict = self._engine.verdict(
+                seconds_since_call=None if self._called_at is None else now - self._called_at
+            )
+            if verdict.accepted and self._engine.has_proposals:
+                try:
+                    decisions = self._record(self._engine.proposals, now)
+                except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
+                    error = _named(failure)
+                    self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
+        self._keep_masked(self._mask(window, reserve))
+        engine, projection = self._engine, self._projection
+        self._keep_standing()
+        changed = projection.advance(engine, natives)
+        self.cache_breaks += changed
+        self._engagement.sent(engine)
+        return Projected(
+            self.format.replace(request, projection.messages(natives)) if engine.edits else request,
+            projection.edits,
+            decisions,
+            verdict,
+            engine.removed_tokens,
+            len(engine.masked),
+            changed,
+            error,
+        )
+
+    def _warn(self, text: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(text, PrunewiseWarning, stacklevel=4)
+
+    # ---- reading
+
+    def _read(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
+        """Bring the engine to these messages: only what is new, where the rest is as it was."""
+        kept, told_anew = self._messages.common(natives, ids)
+        if kept < len(self._messages):
+            self._read_other(kept, natives, ids)
+        else:
+            self._read_new(natives, ids)
+        self._messages.tell_anew(natives, told_anew)
+        self._projection.make_again(self._engine, told_anew)
+
+    def _read_new(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
+        self._engine.extend(self._with_observed(self._messages.read(natives, ids)))
+
+    def _read_other(self, kept: int, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
+        """The same where only the first `kept` messages are as they were. A smaller conversation has been
+        compacted: masking starts again from raw.
+        """
+        size = self._engine.context.raw
+        self._restart(kept)
+        self._engagement.unseen = range(kept, len(natives))
+        self._read_new(natives, ids)
+        if self._engine.context.raw < size:
+            self._engagement.engaged = False
+            if self._engine.masked:
+                self._restart(len(natives))
+
+    def _with_observed(self, messages: list[Message]) -> list[Message]:
+        """The messages, the usage that was observed on the first new answer, where it carries none."""
+        usage, self._observed = self._observed, None
+        for position, message in enumerate(messages):
+            if usage is not None and message.role == "assistant":
+                if message.usage is None:
+                    messages[position] = msgspec.structs.replace(message, usage=usage)
+                break
+        return messages
+
+    # ---- the engine
+
+    def _fresh_engine(self) -> Engine:
+        engine = Engine(
+            self.policy.rules,
+            self.store.reference,
+            cwd=self._cwd,
+            vocabulary=self.format.vocabulary,
+            recalled=self._recalled,
+        )
+        engine.follow(self._ledger)
+        return engine
+
+    def _recalled(self, asked: str, exchange: Exchange) -> str | None:
+        """The reference of the original that a recall returned, however deep recalls were recalled."""
+        reference = asked.strip().removesuffix(recall.FULL)
+        try:
+            message = self.store.original(reference).message
+        except RecallError:
+            return None
+        engine = self._engine
+        for earlier in engine.recalls:
+            if (
+                earlier.order < exchange.order
+                and engine.transcript.messages[earlier.result_position].id == message
+            ):
+                return engine.reference_of(earlier)
+        return self.store.reference(message, reference)
+
+    def _restart(self, kept: int) -> None:
+        """Start the engine again over the first `kept` messages, with what stands and what is masked."""
+        self._messages.cut(kept)
+        self._keep_masked(self._start_over(self._engine, kept))
+        self._projection.start_over(self._engine, kept)
+        self._engagement.cut(kept)
+
+    def _start_over(self, before: Engine, kept: int) -> list[tuple[Output, str]]:
+        """A fresh engine over the first `kept` messages of another one. What is masked in them stays so,
+        and no strategy proposes it; gives what was masked, for the store to keep.
+        """
+        messages = before.transcript.messages[:kept]
+        end = kept
+        if self.policy.settings.pruning.protect_current_turn:
+            users = (at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user")
+            end = next(users, 0)
+        decided = self._ledger.standing.keys() | self._ledger.restored
+        masked = {
+            target: place
+            for target, place in (before.masked.items() if self.engaged else ())
+            if place[0] < end and target not in decided
+        }
+        engine = self._engine = self._fresh_engine()
+        engine.masked.update(masked)
+        engine.extend(messages)
+        return engine.mask() if masked else []
+
+    # ---- masking
+
+    @property
+    def engaged(self) -> bool:
+        """Whether masking has engaged; it stays so until the conversation gets smaller."""
+        return self._engagement.engaged
+
+    @engaged.setter
+    def engaged(self, engaged: bool) -> None:
+        self._engagement.engaged = engaged
+
+    def check_compaction(self, window: int, reserve: int) -> CompactionCheck:
+        """Whether a compaction that the host is about to run on its threshold can be left out, in tokens.
+
+        It speaks for the messages that were read last; where none were, nothing is left out.
+        """
+        check = self._engagement.check(self._engine, window, reserve)
+        return check if len(self._messages) else msgspec.structs.replace(check, cancel=False)
+
+    def compacted(self) -> None:
+        """The host has compacted: masking starts again from raw. Noticed by itself where the size drops."""
+        self._engagement = Engagement(unseen=self._engagement.unseen)
+        self._projection = Projection(self.format)
+        self._restart(len(self._messages))
+
+    def _mask(self, window: int | None, reserve: int | None) -> list[tuple[Output, str]]:
+        """Mask what may be masked, where masking is on and has engaged. Gives what was masked now, each
+        with its reference, for the store to keep.
+        """
+        settings = self.policy.settings
+        window = settings.window if window is None else window
+        reserve = settings.reserve if reserve is None else reserve
+        if window is None or not settings.pruning.enabled:
+            return []
+        return self._engine.mask() if self._engagement.engage(self._engine, window, reserve) else []
+
+    # ---- what is recorded
+
+    def _record(self, proposals: Sequence[Proposal], now: float) -> tuple[Decision, ...]:
+        """Keep the originals, write the decisions down, and only then let them stand."""
+        entries = self._entries(proposals, _iso(now))
+        self._write(entries)
+        return tuple(entry for entry in entries if isinstance(entry, Decision))
+
+    def _entries(self, proposals: Sequence[Proposal], at: str) -> list[Entry]:
+        """The entries for these proposals, each a decision and what it saves; the originals are kept."""
+        entries: list[Entry] = []
+        for proposal in proposals:
+            decision = self._decision(proposal, at)
+            saved = proposal.tokens_removed
+            entries += decision, Savings(decision.idempotency_key, decision.strategy_id, saved, at)
+        return entries
+
+    def _decision(self, proposal: Proposal, at: str) -> Decision:
+        transcript = self.transcript
+        exchange = transcript.exchange(proposal.call)
+        assert exchange is not None
+        self._originals.keep(transcript, exchange, proposal.kind, proposal.reference)
+        return ledger.decide(
+            proposal.strategy,
+            proposal.call,
+            proposal.kind,
+            reason=proposal.reason,
+            placeholder=proposal.marker,
+            created_at=at,
+            reference=proposal.reference,
+            entry_id=transcript.messages[exchange.result_position].id if self._messages.named else None,
+            session_id=self.store.conversation or None,
+        )
+
+    def _write(self, entries: Sequence[Entry]) -> None:
+        self.store.append(entries)
+        self.follow()
+
+    def follow(self) -> None:
+        """Read the ledger again: another branch, or another process has added to it."""
+        self._ledger = ledger.fold(self.store.ledger())
+        if not self._engine.follow(self._ledger):
+            self._restart(len(self._messages))
+
+    def _keep_standing(self) -> None:
+        """Have the store keep what the standing decisions among the fresh edits stand for now."""
+        engine = self._engine
+        for position in engine.touched:
+            for edit in engine.edits.get(position, {}).values():
+                self._originals.keep_standing(engine.transcript, edit, self._ledger.standing)
+
+    def _keep_masked(self, masked: Sequence[tuple[Output, str]]) -> None:
+        for output, reference in masked:
+            self._originals.keep_masked(self.transcript, output, reference)
+
+    # ---- the dry run
+
+    def plan(
+        self,
+        request: Any,
+        *,
+        ids: Sequence[str] | None = None,
+        window: int | None = None,
+        reserve: int | None = None,
+    ) -> Plan:
+        """What `project` would do now, with nothing recorded; see `prunewise.plan`."""
+        return copy.copy(self)._tried(request, ids, window, reserve)  # noqa: SLF001 - another one of these
+
+    def _tried(
+        self, request: Any, ids: Sequence[str] | None, window: int | None, reserve: int | None
+    ) -> Plan:
+        """The plan of a copy, made to be thrown away: its engine ends with edits that nobody decided on."""
+        self._part()
+        self.read(request, ids=ids)
+        engine = self._engine
+        verdict = engine.verdict() if self.policy.settings.enabled else None
+        proposals = engine.proposals
+        if verdict is not None and verdict.accepted:
+            for proposal in proposals:
+                engine.preview(proposal)
+        self._mask(window, reserve)
+        masked = [
+            Masked(call, kind, place[0], engine.saving_at(place))
+            for (call, kind), place in engine.masked.items()
+        ]
+        return Plan(
+            self.format.name,
+            len(engine.transcript),
+            engine.transcript.state,
+            engine.total_tokens,
+            proposals,
+            verdict,
+            tuple(self._ledger.standing.values()),
+            tuple(sorted(masked, key=lambda one: one.position)),
+            engine.removed_tokens,
+        )
+
+    def _part(self) -> None:
+        """Share no state with the pruner that this is a copy of, and stand where it does."""
+        self._messages = self._messages.copy()
+        self._originals = Originals(self.store, self.format, self._messages)
+        self._projection = Projection(self.format)
+        self._engagement = copy.copy(self._engagement)
+        self._start_over(self._engine, len(self._messages))
+
+    # ---- a person's own decisions, and looking back
+
+    def listing(self) -> list[Listed]:
+        """Every part of the messages read that a person may prune or restore, oldest first."""
+        return listing(self._engine, self._ledger, self.store.ledger())
+
+    def preview(self, targets: Sequence[Target]) -> Verdict:
+        """What it would cost and save to prune these together: the gate's figures, whatever its mode.
+
+        Raises:
+            RefusedError: as `prune_call`.
+        """
+        return self._engine.price([self._engine.manual(*target) for target in targets])
+
+    def decide(
+        self, prune: Sequence[Target] = (), restore: Sequence[Target] = (), *, now: float | None = None
+    ) -> tuple[Entry, ...]:
+        """Prune and restore at a person's wish, all in one addition to the ledger: the entries added.
+
+        Prunes are past floor, recency and gate.
+
+        Raises:
+            RefusedError: one to prune is not there, protected, pruned already, or would not get smaller;
+                or nothing stands for one to restore. Nothing is added then.
+        """
+        at = _iso(time.time() if now is None else now)
+        for call_id, kind in restore:
+            if (call_id, kind) not in self._ledger.standing:
+                raise _nothing_stands(call_id)
+        restores = self._restores(lambda decision: decision.target in restore, at)
+        prunes = self._entries([self._engine.manual(*target) for target in prune], at)
+        entries = (*restores, *prunes)
+        self._write(entries)
+        return entries
+
+    def prune_call(self, call_id: str, kind: ToolKind = TOOL_RESULT, *, now: float | None = None) -> Decision:
+        """Prune one output (or a call's input) at a person's wish, past floor, recency and gate.
+
+        Raises:
+            RefusedError: it is not there, protected, pruned already, or would not get smaller.
+        """
+        proposal = self._engine.manual(call_id, kind)
+        return self._record([proposal], time.time() if now is None else now)[0]
+
+    def restore(self, key: str, *, now: float | None = None) -> tuple[Restore, ...]:
+        """Undo what stands for a key: a decision's idempotency key, or a call id for all of its targets.
+
+        Raises:
+            RefusedError: nothing stands for it.
+        """
+        restores = self._restores(
+            lambda decision: key in (decision.idempotency_key, decision.target[0]),
+            _iso(time.time() if now is None else now),
+        )
+        if not restores:
+            raise _nothing_stands(key)
+        self._write(restores)
+        return restores
+
+    def _restores(self, meant: Callable[[Decision], bool], at: str) -> tuple[Restore, ...]:
+        """An entry for each key that stands and is meant: several may be about one target."""
+        active = self._ledger.active
+        return tuple(Restore(decision.idempotency_key, at) for decision in active if meant(decision))
+
+    def recall(self, reference: str) -> str:
+        """The full output that a marker's reference leads to; see `prunewise.recall.recall`."""
+        return recall.recall(self.store, reference)
+
+    @property
+    def stats(self) -> Stats:
+        """What the last request came to, and what the ledger says in all."""
+        engine = self._engine
+        return Stats(
+            engine.total_tokens,
+            engine.total_tokens - engine.removed_tokens,
+            engine.removed_tokens,
+            engine.edit_count - len(engine.masked),
+            len(engine.masked),
+            self._ledger.removed_by_strategy,
+            self.cache_breaks,
+        )
+
+
+def plan(
+    messages: Sequence[Native],
+    format: str | Format = "pi",
+    settings: SettingsLike = None,
+    cwd: str | None = None,
+    *,
+    store: Store | None = None,
+    ids: Sequence[str] | None = None,
+    window: int | None = None,
+    reserve: int | None = None,
+) -> Plan:
+    """What would go if these messages were about to be sent.
+
+    Args:
+        messages: native messages, in order, as the host would send them; never changed.
+        format: their format.
+        settings: a Settings, a mapping in the JSON shape of the configuration file, or a path to one.
+        cwd: the working directory of the session, for relative paths.
+        store: the conversation's store, whose ledger stands; it is read only.
+        ids: the messages' ids, where the host knows them.
+        window: the model's context window, in tokens, for masking.
+        reserve: the head room before compaction, in tokens.
+
+    Raises:
+        InputError: the format is not known.
+        SettingsError: the settings file cannot be read.
+    """
+    pruner = Pruner(format, Policy(settings), store, cwd=cwd)
+    return pruner.plan(messages, ids=ids, window=window, reserve=reserve)
+
+
+def _iso(now: float) -> str:
+    """Seconds since the epoch as the ledger writes a time."""
+    moment = datetime.fromtimestamp(now, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _nothing_stands(key: str) -> RefusedError:
+    return RefusedError(f"{key}: nothing is pruned under this key or call id")
