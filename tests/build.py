@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from prunewise import ledger, settings
+from prunewise import ledger, settings, tools
 from prunewise.engine import Engine, Rules
 from prunewise.formats.pi import PI
 from prunewise.transcript import Exchange, Message, Transcript
@@ -125,9 +125,11 @@ def messages(natives: Iterable[Native]) -> list[Message]:
     return [PI.read(native, f"m{index}") for index, native in enumerate(natives)]
 
 
-def transcript(*natives: Native | Iterable[Native], cwd: str | None = None) -> Transcript:
+def transcript(
+    *natives: Native | Iterable[Native], cwd: str | None = None, vocabulary: tools.Vocabulary = tools.PI
+) -> Transcript:
     """A transcript of pi's messages."""
-    return Transcript(messages(flat(*natives)), cwd=cwd)
+    return Transcript(messages(flat(*natives)), cwd=cwd, vocabulary=vocabulary)
 
 
 def exchange(

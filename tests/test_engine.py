@@ -304,6 +304,14 @@ def test_recency(natives: list[Native], recent: int, calls: list[str]):
     assert [one.call for one in build.engine(natives, data=data(recent=recent)).proposals] == calls
 
 
+@pytest.mark.parametrize(("natives", "recent", "calls"), RECENCY.values(), ids=RECENCY)
+def test_recency_message_by_message(natives: list[Native], recent: int, calls: list[str]):
+    engine = build.engine(data=data(recent=recent))
+    for message in build.messages(natives):
+        engine.extend([message])
+    assert [one.call for one in engine.proposals] == calls
+
+
 def test_the_default_is_four_turns():
     natives = flat(user(), read("1", "f"), read("2", "f"), turns(3))
     assert proposed(build.engine(natives, data={})) == []
@@ -621,6 +629,13 @@ def test_decisions_of_calls_that_are_not_here_change_nothing():
 def test_a_decision_of_another_output_under_the_same_call_id_changes_nothing():
     assert build.engine(STALE, entries=[decide("dedupe", "d", entry_id="m9")]).edits == {}
     assert build.engine(STALE, entries=[decide("dedupe", "d", entry_id="m4")]).edits != {}
+
+
+def test_the_restore_of_a_decision_that_changed_nothing_changes_nothing():
+    engine = build.engine(STALE, entries=[decide("dedupe", "d", entry_id="m9")])
+    assert follow(engine, decide("dedupe", "d", entry_id="m9"), undo("dedupe", "d"))
+    assert (engine.edits, engine.removed_tokens) == ({}, 0)
+    assert engine.message_tokens == build.engine(STALE).message_tokens
 
 
 def test_a_decision_reaches_the_first_of_an_id_used_twice():

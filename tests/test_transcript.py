@@ -1,11 +1,13 @@
 """The transcript's index: which result belongs to which call, turns, state, what has been sent."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import build
 from tests.build import Native, assistant, call, flat, other, read, result, shell, summary, user
 
+from prunewise import tools
 from prunewise.formats.openai_responses import OPENAI_RESPONSES
 from prunewise.transcript import (
     TOOL_INPUT,
@@ -116,6 +118,31 @@ def test_file_operations_are_resolved_against_the_working_directory():
     assert none is None
 
 
+STUBS = msgspec.structs.replace(tools.PI, unchanged_stubs=("File unchanged", "[File "))
+
+
+@pytest.mark.parametrize(
+    ("text", "refers_back"),
+    [
+        ("File unchanged since last read.", True),
+        ("[File f unchanged]", True),
+        ("a\nFile unchanged", False),
+        ("file unchanged", False),
+        ("", False),
+    ],
+)
+def test_a_note_that_a_file_is_unchanged_is_no_read(text: str, refers_back: bool):
+    (exchange,) = build.transcript(read("a", "f", text), vocabulary=STUBS).exchanges
+    assert exchange.refers_back is refers_back
+    assert (exchange.operation is None) is refers_back
+
+
+def test_a_host_without_such_notes_has_none():
+    (exchange,) = build.transcript(read("a", "f", "File unchanged since last read.")).exchanges
+    assert not exchange.refers_back
+    assert exchange.operation is not None
+
+
 # ---------------------------------------------------------------- turns, state, sent
 
 
@@ -148,8 +175,21 @@ def test_state_and_what_has_been_sent(natives: list[Native], state: str, sent: i
     assert len(transcript) == len(natives)
 
 
-def test_llm_calls_are_the_answers():
-    assert build.transcript(user(), read("a", "f"), assistant("x"), user()).llm_calls == 2
+@pytest.mark.parametrize(
+    ("natives", "count"),
+    [
+        pytest.param([], 0, id="none"),
+        pytest.param([user(), *read("a", "f"), assistant("x"), user()], 2, id="the answers"),
+        pytest.param([user(), assistant("x"), assistant("y")], 1, id="messages in a row are one answer"),
+        pytest.param([assistant("x"), other(), assistant("y")], 2, id="with something between they are two"),
+    ],
+)
+def test_llm_calls(natives: list[Native], count: int):
+    assert build.transcript(natives).llm_calls == count
+    grown = Transcript()
+    for message in build.messages(natives):
+        grown.extend([message])
+    assert grown.llm_calls == count
 
 
 ASKED = {"role": "user", "content": "go"}

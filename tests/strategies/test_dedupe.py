@@ -1,12 +1,13 @@
 """Deduplication: of each group of equal calls the newest and the newest successful one stay."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import build
 from tests.build import Native, assistant, call, result, used, user
 
-from prunewise import markers
+from prunewise import markers, tools
 from prunewise.strategies import Dedupe
 from prunewise.transcript import TOOL_RESULT
 
@@ -103,6 +104,26 @@ def test_what_is_stale(messages: list[list[Native]], stale: set[str]):
     found = list(Dedupe().advance(build.transcript(*messages)))
     assert sorted(one.exchange.call.id for one in found) == sorted(stale)
     assert all(one.kind == TOOL_RESULT and one.reason == markers.DUPLICATE for one in found)
+
+
+STUBS = msgspec.structs.replace(tools.PI, unchanged_stubs=("unchanged",))
+
+REFERRING: dict[str, tuple[list[list[Native]], set[str]]] = {
+    "a note that the file is unchanged does not stand for its content": (
+        [used("1", "x", A, "all of it"), used("2", "x", A, "unchanged since")],
+        set(),
+    ),
+    "a read behind the note does": (
+        [used("1", "x", A, "all of it"), used("2", "x", A, "unchanged since"), used("3", "x", A, "new")],
+        {"1"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("messages", "stale"), REFERRING.values(), ids=REFERRING)
+def test_results_that_refer_back(messages: list[list[Native]], stale: set[str]):
+    found = Dedupe().advance(build.transcript(*messages, vocabulary=STUBS))
+    assert {one.exchange.call.id for one in found} == stale
 
 
 def test_it_tells_each_finding_once():

@@ -1,10 +1,11 @@
 """Superseded file operations: what later operations on a path prove to be stale, and nothing on a guess."""
 
+import msgspec
 import pytest
 from tests import build
 from tests.build import LONG, Native, assistant, bash, call, edit, image, read, result, used, user, write
 
-from prunewise import markers
+from prunewise import markers, tools
 from prunewise.strategies import SupersededFileOps
 from prunewise.transcript import TOOL_RESULT
 
@@ -196,6 +197,13 @@ def test_what_is_stale(operations: list[list[Native]], stale: dict[str, str]):
 def test_without_a_working_directory_paths_stay_relative():
     relative = build.transcript(read("1", "f"), read("2", "./f"), write("3", "/w/f"))
     assert [one.exchange.call.id for one in SupersededFileOps().advance(relative)] == ["1"]
+
+
+def test_a_note_that_the_file_is_unchanged_supersedes_nothing():
+    stubs = msgspec.structs.replace(tools.PI, unchanged_stubs=("unchanged",))
+    natives = build.flat(read("1", "f"), read("2", "f", "unchanged since"))
+    assert list(SupersededFileOps().advance(build.transcript(natives, vocabulary=stubs))) == []
+    assert len(list(SupersededFileOps().advance(build.transcript(natives)))) == 1
 
 
 def test_it_tells_each_finding_once():
