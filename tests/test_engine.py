@@ -557,6 +557,22 @@ def test_a_gate_is_told_all_that_a_price_may_depend_on():
     assert batch.prices is prices
 
 
+@pytest.mark.parametrize("mode", ["on", "off", "always-apply"])
+def test_chosen_proposals_are_priced_together_whatever_the_mode(mode: str):
+    gate = {"mode": mode, "cachedPriceRatio": 0.5, "breakEvenThreshold": 0}
+    engine = build.engine(STALE, data=data(gate=gate))
+    chosen = engine.proposals[:0:-1]
+    pairs = [(one.position, one.tokens_removed) for one in chosen]
+    assert len(pairs) == 2
+    assert engine.price(chosen) == break_even(
+        engine.message_tokens, pairs, {**gate, "mode": "always-apply"}, "idle"
+    )
+
+
+def test_no_chosen_proposals_have_no_price():
+    assert build.engine(STALE).price([]) == Verdict("always-apply", True, 22)
+
+
 def test_new_proposals_are_told_once():
     engine = build.engine(flat(bash("3", "x"), read("1", "f"), bash("4", "x"), read("2", "f")))
     assert [one.call for one in engine.take_new()] == ["3", "1"]
@@ -988,6 +1004,13 @@ def test_sizes_follow_the_rules_estimator():
     engine.extend(messages)
     assert engine.message_tokens == [PI.message(message) for message in messages]
     assert engine.total_tokens == sum(engine.message_tokens)
+
+
+def test_the_context_is_the_host_s_estimate_of_the_messages_so_far():
+    engine = build.engine(user("x" * 40))
+    assert engine.context.estimate == 10
+    engine.extend(build.messages([user(), assistant("x", usage=build.usage(5000))])[1:])
+    assert engine.context.estimate == 5000
 
 
 def test_the_saving_at_a_place():
