@@ -34,6 +34,7 @@ class Pi:
             "PI_CODING_AGENT_DIR": str(self.agent),
             "PI_OFFLINE": "1",
             "PI_TELEMETRY": "0",
+            "PRUNEWISE_DEADLINE_MS": "15000",  # the machine may be busy
             "PATH": f"{NODE.parent}{os.pathsep}{os.environ['PATH']}",
         }
         models = [
@@ -103,13 +104,13 @@ class Pi:
 
     # ---- runs
 
-    def _command(self, *arguments: str) -> list[str]:
+    def command(self, *arguments: str) -> list[str]:
         return [str(NODE), str(PI), *arguments]
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run pi to its end."""
         return subprocess.run(
-            self._command(*arguments),
+            self.command(*arguments),
             cwd=self.project,
             env={**self.environment, **environment},
             stdin=subprocess.DEVNULL,
@@ -127,7 +128,7 @@ class Pi:
 
     def rpc(self, *arguments: str, **environment: str) -> "Rpc":
         return Rpc(
-            self._command("--mode", "rpc", *arguments), self.project, {**self.environment, **environment}
+            self.command("--mode", "rpc", *arguments), self.project, {**self.environment, **environment}
         )
 
 

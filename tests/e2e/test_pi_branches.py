@@ -1,0 +1,138 @@
+"""The real pi on its way through a session's tree: forks, other branches, compactions, other extensions."""
+
+import pytest
+from tests.e2e.model_server import ModelServer, Seen
+from tests.e2e.pi_agent import Pi, Rpc
+
+pytestmark = pytest.mark.e2e
+
+GOTO = """
+export default function (pi) {
+	pi.registerCommand("goto", { handler: async (args, ctx) => { await ctx.navigateTree(args.trim()); } });
+}
+"""
+REWRITER = """
+export default function (pi) {
+	pi.on("context", (event) => {
+		const messages = event.messages.filter((message) => message.role !== "custom");
+		return { messages: [{ role: "user", content: "First of all.", timestamp: 1 }, ...messages] };
+	});
+}
+"""
+
+
+def reading_twice(pi: Pi, model: ModelServer) -> None:
+    pi.pruning(protections={"recentTurns": 0}, gate={"mode": "off"})
+    pi.write("a.txt", "a line of the file\n" * 200)
+    model.script = [[("read", {"path": "a.txt"})], [("read", {"path": "a.txt"})], "Done."]
+
+
+def reference_of(seen: Seen, call: str) -> str:
+    return seen.results[call].split("recall ")[1].split(" ")[0]
+
+
+def user_entries(rpc: Rpc) -> list[str]:
+    entries = rpc.ask(type="get_entries")["data"]["entries"]
+    return [one["id"] for one in entries if one.get("message", {}).get("role") == "user"]
+
+
+def test_a_fork_goes_on_with_its_parents_markers(pi: Pi, model: ModelServer):
+    reading_twice(pi, model)
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it twice.")
+        parent = pi.session
+        marker = model.asked[2].results["call_1_0"]
+        reference = reference_of(model.asked[2], "call_1_0")
+        rpc.ask(type="clone")
+        model.script = [
+            [("recall", {"ref": f"{reference}:full"})],
+            [("read", {"path": "a.txt"})],
+            lambda seen: [("recall", {"ref": f"{reference_of(seen, 'call_2_0')}:full"})],
+            "Done.",
+        ]
+        rpc.prompt("Recall it.")
+        fork = pi.session
+    assert fork != parent
+    assert [one.results["call_1_0"] for one in model.asked[3:]] == [marker] * 4
+    assert model.asked[4].results["call_4_0"].startswith("a line")
+    assert not reference_of(model.asked[5], "call_2_0").startswith("#")
+    assert model.asked[6].results["call_6_0"].startswith("a line")
+
+
+def test_another_branch_has_its_own_decisions(pi: Pi, model: ModelServer):
+    (pi.agent / "extensions" / "goto.ts").write_text(GOTO)
+    reading_twice(pi, model)
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it.")
+        first_read = next(
+            one["id"] for one in pi.entries() if one.get("message", {}).get("toolCallId") == "call_1_0"
+        )
+        end = pi.entries()[-1]["id"]
+        rpc.command(f"/goto {first_read}")
+        model.script = ["Another branch."]
+        rpc.prompt("What now?")
+        rpc.command(f"/goto {end}")
+        model.script = ["Back again."]
+        rpc.prompt("And here?")
+    assert model.asked[3].results == {"call_1_0": model.asked[1].results["call_1_0"]}
+    assert model.asked[4].results["call_1_0"] == model.asked[2].results["call_1_0"]
+    assert len(pi.custom("decision")) == 1
+
+
+def test_after_a_compaction_the_rest_goes_on(pi: Pi, model: ModelServer):
+    pi.settings(compaction={"keepRecentTokens": 10})
+    reading_twice(pi, model)
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it.")
+        rpc.ask(type="compact")
+        model.script = [[("read", {"path": "a.txt"})], [("read", {"path": "a.txt"})], "Done."]
+        rpc.prompt("Again, twice.")
+        assert not [note for note in rpc.notes() if "unpruned" in note]
+    summary = next(one for one in model.requests if not one.main)
+    assert "prunewise" not in str(summary.body)
+    newest, before = model.asked[-1].results.values().__reversed__(), model.asked[-1].results
+    assert next(newest).startswith("a line")
+    assert sum(text.startswith("[prunewise") for text in before.values()) == len(before) - 1
+
+
+def test_another_extension_may_rewrite_what_goes_out(pi: Pi, model: ModelServer):
+    (pi.agent / "extensions" / "another.ts").write_text(REWRITER)
+    reading_twice(pi, model)
+    pi.say("Read it twice.")
+    assert "First of all." in str(model.asked[2].messages[0])
+    assert reference_of(model.asked[2], "call_1_0").startswith("#")
+
+
+def test_two_processes_on_one_session(pi: Pi, model: ModelServer):
+    reading_twice(pi, model)
+    pi.say("Read it twice.")
+    marker = model.asked[2].results["call_1_0"]
+    session = str(pi.session)
+    with pi.rpc("--session", session) as one, pi.rpc("--session", session) as other:
+        for number, rpc in enumerate([one, other, one, other]):
+            model.script = [f"Answer {number}."]
+            rpc.prompt(f"Question {number}?")
+            assert model.asked[-1].results["call_1_0"] == marker
+        assert not [note for rpc in (one, other) for note in rpc.notes() if "unpruned" in note]
+
+
+def test_json_mode_stays_json(pi: Pi, model: ModelServer):
+    import json
+
+    reading_twice(pi, model)
+    done = pi.run("--mode", "json", "Read it twice.")
+    assert done.returncode == 0
+    assert {json.loads(line)["type"] for line in done.stdout.splitlines()} >= {"session", "agent_end"}
+    assert done.stderr == ""
+    assert model.asked[2].results["call_1_0"].startswith("[prunewise")
+
+
+def test_switching_the_model_keeps_what_stands(pi: Pi, model: ModelServer):
+    reading_twice(pi, model)
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it twice.")
+        rpc.ask(type="set_model", provider="chat-mock", modelId="large")
+        model.script = ["Fine."]
+        rpc.prompt("And now?")
+    assert model.asked[3].api == "chat"
+    assert model.asked[3].results["call_1_0"] == model.asked[2].results["call_1_0"]

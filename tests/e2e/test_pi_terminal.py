@@ -1,0 +1,93 @@
+"""The real pi on a terminal, played in tmux: its commands, dialogs, notifications and footer."""
+
+import shlex
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.e2e.model_server import ModelServer
+from tests.e2e.pi_agent import PATIENCE, Pi
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux"),
+]
+
+
+class Terminal:
+    """pi in a tmux of its own."""
+
+    def __init__(self, pi: Pi) -> None:
+        self.socket = f"prunewise-{uuid.uuid4().hex[:12]}"
+        variables = [f"{key}={value}" for key, value in pi.environment.items()]
+        command = shlex.join(["env", "-i", *variables, "TERM=xterm-256color", *pi.command()])
+        size = ["-x", "150", "-y", "50"]
+        self.tmux("new-session", "-d", "-s", "pi", *size, "-c", str(pi.project), command)
+
+    def tmux(self, *arguments: str) -> str:
+        command = ["tmux", "-L", self.socket, "-f", "/dev/null", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    def type(self, text: str) -> None:
+        """Type a line and send it; the first Enter may only take a completion."""
+        self.tmux("send-keys", "-t", "pi", "-l", text)
+        self.until(lambda _: text in self.editor)
+        deadline = time.monotonic() + PATIENCE
+        while text in self.editor and time.monotonic() < deadline:
+            self.key("Enter")
+            time.sleep(0.5)
+
+    @property
+    def editor(self) -> str:
+        """What stands between the last two rules."""
+        lines = self.screen.splitlines()
+        rules = [at for at, line in enumerate(lines) if line.startswith("───")]
+        return "\n".join(lines[rules[-2] : rules[-1]]) if len(rules) > 1 else ""
+
+    def key(self, name: str) -> None:
+        self.tmux("send-keys", "-t", "pi", name)
+
+    @property
+    def screen(self) -> str:
+        return self.tmux("capture-pane", "-p", "-t", "pi")
+
+    def until(self, holds: Callable[[str], bool]) -> str:
+        deadline = time.monotonic() + PATIENCE
+        while not holds(screen := self.screen):
+            assert time.monotonic() < deadline, screen
+            time.sleep(0.1)
+        return screen
+
+
+@pytest.fixture
+def terminal(pi: Pi) -> Iterator[Terminal]:
+    pi.pruning(protections={"recentTurns": 0})
+    shown = Terminal(pi)
+    yield shown
+    shown.tmux("kill-server")
+
+
+def test_a_session_on_a_terminal(pi: Pi, model: ModelServer, terminal: Terminal):
+    pi.write("a.txt", "a line of the file\n" * 200)
+    model.script = [[("read", {"path": "a.txt"})], [("read", {"path": "a.txt"})], "All read.", "And on."]
+    terminal.until(lambda screen: "model" in screen)
+    terminal.type("Read it twice.")
+    screen = terminal.until(lambda screen: "All read." in screen and "pruned " in screen)
+    assert "prunewise: 1 output goes out as short markers from now on" in screen
+    assert "pruned 919 of " in screen  # the footer
+    terminal.type("/context-pruning status")
+    terminal.until(lambda screen: "protections: 11 tool names" in screen)
+    terminal.type("/prune")
+    terminal.until(lambda screen: "Prune or restore which output?" in screen)
+    terminal.key("Down")
+    terminal.key("Enter")
+    terminal.until(lambda screen: "Restore read a.txt?" in screen)
+    terminal.key("Enter")
+    terminal.until(lambda screen: "Restored: it goes out in full again" in screen)
+    terminal.type("Go on.")
+    terminal.until(lambda screen: "And on." in screen)
+    assert model.asked[2].results["call_1_0"].startswith("[prunewise")
+    assert model.asked[3].results["call_1_0"].startswith("a line")
