@@ -305,12 +305,18 @@ class Pruner:
         """Mask what may be masked, where masking is on and has engaged. Gives what was masked now, each
         with its reference, for the store to keep.
         """
+        limits = self._limits(window, reserve)
+        if limits is None or not self._engagement.engage(self._engine, *limits):
+            return []
+        return self._engine.mask()
+
+    def _limits(self, window: int | None, reserve: int | None) -> tuple[int, int] | None:
+        """The window and the reserve that masking goes by; None where it is off, or no window is known."""
         settings = self.policy.settings
         window = settings.window if window is None else window
-        reserve = settings.reserve if reserve is None else reserve
         if window is None or not settings.pruning.enabled:
-            return []
-        return self._engine.mask() if self._engagement.engage(self._engine, window, reserve) else []
+            return None
+        return window, settings.reserve if reserve is None else reserve
 
     # ---- what is recorded
 
@@ -389,10 +395,15 @@ class Pruner:
         engine = self._engine
         verdict = engine.verdict() if self.policy.settings.enabled else None
         proposals = engine.proposals
+        saved = engine.removed_tokens
         if verdict is not None and verdict.accepted:
-            for proposal in proposals:
-                engine.preview(proposal)
-        self._mask(window, reserve)
+            saved += verdict.tokens_removed
+        if self._limits(window, reserve) is not None:  # then it has to be seen what is left to mask
+            if verdict is not None and verdict.accepted:
+                for proposal in proposals:
+                    engine.preview(proposal)
+            self._mask(window, reserve)
+            saved = engine.removed_tokens
         masked = [
             Masked(call, kind, place[0], engine.saving_at(place))
             for (call, kind), place in engine.masked.items()
@@ -406,7 +417,7 @@ class Pruner:
             verdict,
             tuple(self._ledger.standing.values()),
             tuple(sorted(masked, key=lambda one: one.position)),
-            engine.removed_tokens,
+            saved,
         )
 
     def _part(self) -> None:
