@@ -184,7 +184,7 @@ export class Engine {
 				// It may only be slow: it is left alone until it answers, or for so long.
 				this.#late ??= setTimeout(() => this.discard("the engine has stopped answering"), milliseconds * (LATE_FOR - 1));
 				this.#late.unref();
-				reject(new Error(`the engine has not answered within ${milliseconds / 1000} s`));
+				reject(new Error(`the engine has not answered in time (${(milliseconds / 1000).toFixed(1)} s)`));
 			}, milliseconds);
 			this.#pending.set(id, { resolve: resolve as (value: unknown) => void, reject, timer });
 			child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
@@ -200,12 +200,16 @@ export class Engine {
 			this.discard("the engine wrote something that is no answer");
 			return;
 		}
-		if (message.error?.code === WRONG_VERSION) this.#hopeless = message.error.message;
+		if (message.error?.code === WRONG_VERSION) {
+			this.#hopeless = message.error.message; // in this session no other one will do better
+			this.discard(this.#hopeless);
+			return;
+		}
 		const pending = this.#pending.get(message.id as number);
 		if (!pending) return;
 		this.#pending.delete(message.id as number);
 		clearTimeout(pending.timer);
-		if (message.error) pending.reject(new Error(this.#hopeless ?? message.error.message));
+		if (message.error) pending.reject(new Error(message.error.message));
 		else pending.resolve(message.result);
 	}
 
