@@ -57,6 +57,11 @@ LINES: dict[str, tuple[dict[str, Any], tuple[float, float]]] = {
     "null is no number": ({"offset": None, "limit": None}, (1, TO_THE_END)),
     "infinity is no number": ({"offset": math.inf, "limit": math.inf}, (1, TO_THE_END)),
     "not a number is no number": ({"offset": math.nan, "limit": math.nan}, (1, TO_THE_END)),
+    "what is infinite as a double is no number": ({"offset": 10**350, "limit": -(10**350)}, (1, TO_THE_END)),
+    "two large doubles make one that is infinite": (
+        {"offset": 10**308, "limit": 10**308},
+        (1e308, TO_THE_END),
+    ),
     "fractions as they are": ({"offset": 2.5, "limit": 1.25}, (2.5, 2.75)),
     "a fraction below one": ({"offset": 0.5, "limit": 0.5}, (0.5, 0)),
     "doubles that are whole": ({"offset": 5.0, "limit": 10.0}, (5, 14)),

@@ -18,7 +18,8 @@ Action = Literal["read", "write", "edit"]
 
 class FileOperation(msgspec.Struct, frozen=True, gc=False):
     """What a call does to a file: a read of the lines `first` to `last` (1-based, both included;
-    `last` is infinity for a read to the end), or a write or edit of all of it."""
+    `last` is infinity for a read to the end), or a write or edit of all of it.
+    """
 
     action: Action
     path: str
@@ -33,7 +34,8 @@ class FileOperation(msgspec.Struct, frozen=True, gc=False):
 
 class Vocabulary(msgspec.Struct, frozen=True):
     """The tools of one host, their names in lower case: letter case is not told apart.
-    `shell` names its command tools."""
+    `shell` names its command tools.
+    """
 
     files: Mapping[str, Action]
     shell: frozenset[str] = frozenset()
@@ -209,6 +211,12 @@ def normalise_path(path: str, cwd: str | None) -> str:
 
 def _positive(value: object, least: int = 1) -> float | None:
     """The number, where it is a positive one (or, with `least` 0, zero)."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        value = float(value)
+    except OverflowError:  # as a double it is infinite
+        return None
+    if not math.isfinite(value):
         return None
     return value if value > 0 or value == least == 0 else None
