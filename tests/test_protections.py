@@ -223,6 +223,10 @@ GLOBS: dict[str, tuple[str, str, bool]] = {
     "a line feed at the end is part of the string": ("a", "a\n", False),
     "several slashes match as one": ("a//b", "a/b", True),
     "a slash matches several": ("a/b", "a//b", True),
+    "braces that stand for too many globs to try": ("{a,b}" * 20, "c", True),
+    "numbers in braces that are too many": ("{1..1000000}", "c", True),
+    "an open bracket is itself": ("[", "[", True),
+    "an open brace is itself": ("{a,b", "{a,b", True),
 }
 
 

@@ -19,6 +19,7 @@ LONGEST_PATH = 4096
 _MOST_ANSWERS = 4096
 _UNKNOWN = "\0"
 
+_EVERYTHING = re.compile(r".*", re.DOTALL)
 _MAGIC = re.compile(r"[*?!+@|()\]}/]+")
 
 
@@ -33,7 +34,8 @@ class Protections:
 
     def reason(self, exchange: Exchange) -> str | None:
         """Why this exchange may not be pruned at all, or None. Equal calls are asked about again and
-        again, so answers are kept."""
+        again, so answers are kept.
+        """
         call, operation = exchange.call, exchange.operation
         key = (call.name, call.text, None if operation is None else operation.path)
         known = self._reasons.get(key, _UNKNOWN)
@@ -85,7 +87,10 @@ class Protections:
             from wcmatch import glob as wcglob  # costs some milliseconds; most processes never match a glob
 
             flags = wcglob.GLOBSTAR | wcglob.DOTGLOB | wcglob.BRACE | wcglob.CASE | wcglob.FORCEUNIX
-            patterns = [re.compile(text) for text in wcglob.translate(glob, flags=flags)[0]]
+            try:
+                patterns = [re.compile(text) for text in wcglob.translate(glob, flags=flags)[0]]
+            except Exception:  # noqa: BLE001 - the library hands on no name for braces that stand for too many
+                patterns = [_EVERYTHING]  # what cannot be told is kept
             self._patterns[glob] = patterns
         return patterns
 
