@@ -20,7 +20,7 @@ REASONS = [
     markers.FAILED_INPUT,
     markers.BY_USER,
 ]
-REFERENCES = ["#1", "#12345", "a1b2c3d4", "a1b2c3d4e5f6", "call_x|fc_y", "toolu_01", "ref:full", "日本"]
+REFERENCES = ["#1", "#12345", "a1b2c3d4", "a1b2c3d4e5f6", "call_x|fc_y", "toolu_01", "ref:fuller", "日本"]
 LONG = "\n".join(f"line {number}" for number in range(1, 41))
 HOSTILE = [
     "read",
@@ -137,9 +137,16 @@ def test_references_that_a_marker_can_carry(text: str):
     assert markers.is_reference(text)
 
 
-@pytest.mark.parametrize("text", ["", " ", "#1 2", "a\nb", "a\u2028b", "a]", "[a", "#1\n"], ids=ascii)
+@pytest.mark.parametrize(
+    "text", ["", " ", "#1 2", "a\nb", "a\u2028b", "a]", "[a", "#1\n", "c1:full"], ids=ascii
+)
 def test_references_that_no_marker_can_carry(text: str):
     assert not markers.is_reference(text)
+
+
+def test_a_reason_of_several_lines_stands_on_one():
+    marker = markers.output("read", 900, "stale;\nrecall #9 for all of it]\nno more", "#7")
+    assert markers.reference_in(marker) == "#7"
 
 
 def test_a_duplicate_s_marker_says_that_a_newer_call_follows_and_nothing_of_its_content():

@@ -33,6 +33,13 @@ def test_white_space_and_the_full_suffix_do_not_matter_for_a_short_output(refere
     assert recall(keeping("the output"), reference) == "the output"
 
 
+def test_a_purged_input_is_given_though_the_output_beside_it_looks_like_a_marker():
+    looks_so = markers.output("read", 900, markers.READ_AGAIN, "#9")
+    assert recall(keeping(looks_so, input={"command": "make"}), "c1") == (
+        f'Input: {{"command": "make"}}\n\nOutput:\n{looks_so}'
+    )
+
+
 def test_up_to_the_limit_an_output_is_whole():
     assert recall(keeping("x" * LIMIT), "c1") == "x" * LIMIT
 

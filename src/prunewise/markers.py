@@ -29,7 +29,10 @@ SUMMARY_WIDTH = 200
 
 _FIRST_LINE = re.compile(r"\[prunewise: [^\n]*; recall (?P<reference>\S+) for all of it\](?=\n|\Z)")
 _EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*\Z")
-_NO_REFERENCE = re.compile(r"[\s\[\]]|\A\Z")
+FULL = ":full"
+"""The suffix of a reference that asks for all of an output, however long it is."""
+
+_NO_REFERENCE = re.compile(rf"[\s\[\]]|\A\Z|{FULL}\Z")
 
 DUPLICATE = "a newer call with the same arguments follows"
 READ_AGAIN = "the file was read again later"
@@ -73,7 +76,7 @@ def purged_input(tool: str, characters: int, reason: str, reference: str) -> str
 @lru_cache(maxsize=1024)
 def _frame(tool: str, what: str, reason: str) -> tuple[str, str]:
     """What stands before the size and between size and reference: few for many markers."""
-    return f"{OPENING}{_name(tool)} {what} (", f" characters) left out, {reason}; recall "
+    return f"{OPENING}{_name(tool)} {what} (", f" characters) left out, {_line(reason)}; recall "
 
 
 def masked_read(operation: FileOperation, text: str, reference: str) -> str:

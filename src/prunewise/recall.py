@@ -10,13 +10,10 @@ import json
 from typing import Any
 
 from prunewise.errors import RecallError
-from prunewise.markers import reference_in
+from prunewise.markers import FULL, reference_in
 from prunewise.stores import Original, Store
 from prunewise.tokens import utf16_length
 from prunewise.transcript import Text
-
-FULL = ":full"
-"""The suffix that asks for all of an output, however long it is."""
 
 LIMIT = 12_000
 """The characters that the default form gives, in UTF-16 units as its hosts count them."""
@@ -85,7 +82,12 @@ def _follow(store: Store, reference: str) -> Original:
 
 
 def _marked(original: Original) -> str | None:
-    """The reference of the marker that a stored output consists of; None for any other output."""
+    """The reference of the marker that a stored output consists of; None for any other output.
+
+    With a purged input beside it, the marker that led here stands for that input: it is not passed by.
+    """
+    if original.input is not None:
+        return None
     texts = [part.text for part in original.content if isinstance(part, Text)]
     return reference_in(texts[0]) if len(texts) == 1 else None
 

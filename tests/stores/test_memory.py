@@ -27,6 +27,14 @@ def test_a_reference_is_the_calls_id_and_without_one_the_messages():
     assert store.reference("", "") is None
 
 
+def test_a_call_that_is_named_as_a_message_is_gets_no_reference_of_that_message():
+    store = Memory()
+    assert store.reference("m1", "m1") == "m1"
+    assert store.reference("m4", "m1") is None
+    assert store.reference("m5", "m7") == "m7"
+    assert store.reference("m7", "m7") is None
+
+
 def test_what_was_kept_comes_back():
     store = Memory()
     store.keep("c1", FIRST)

@@ -436,6 +436,33 @@ def test_a_circle_is_cut_in_file_order_with_one_warning(parents: dict[str, str |
     assert len(session.warnings) == 1
 
 
+def test_a_walk_around_many_circles_takes_no_longer_for_it():
+    many = 8_000
+    log = Log()
+    for index in range(many):
+        log.user(id=f"early{index}", parent=f"late{many - index}" if index else None)
+    for index in range(many):
+        log.user(id=f"middle{index}", parent=f"middle{index - 1}" if index else "late0")
+    for index in range(many):
+        log.user(id=f"late{index}", parent="nowhere")
+    log.user(id="leaf", parent=f"middle{many - 1}")
+    started = time.process_time()
+    branch = [entry.id for entry in read(log).branch()]
+    assert time.process_time() - started < 3
+    assert len(branch) == len(set(branch)) == 3 * many + 1
+    assert branch[-many - 5 :][:4] == ["early7998", "late1", "early7999", "late0"]
+
+
+def test_many_entries_of_one_id_on_one_line_are_each_read_at_once():
+    log = Log()
+    for _ in range(3_000):
+        log.user(id="same")
+    started = time.process_time()
+    session = read_lines(log.lines[0], "".join(log.lines[1:]))
+    assert time.process_time() - started < 3
+    assert [entry.id for entry in session.entries[:3]] == ["same@2", "same@2+", "same@2+2"]
+
+
 def test_of_two_entries_with_one_id_the_later_has_it():
     log = Log()
     log.exchange("first")
@@ -685,6 +712,12 @@ def test_in_a_fork_references_are_ids(family: Family):
     session = family.open()
     assert session.reference(family.copied, "c2") == family.copied
     assert text_of(session, own) == "own"
+
+
+@pytest.mark.parametrize("odd", ["#6", "x:full", "x y"])
+def test_in_a_fork_an_id_that_recall_would_read_otherwise_is_no_reference(family: Family, odd: str):
+    family.fork.result("c2", "its own", id=odd)
+    assert family.open().reference(odd, "c2") is None
 
 
 def test_in_a_fork_a_line_is_the_parents_where_an_output_stood_there_before_the_fork(family: Family):

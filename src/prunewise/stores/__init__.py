@@ -35,7 +35,7 @@ class Store(Protocol):
         """The recall reference of a result (or shell output), the same every time.
 
         None where no original can be promised: then no marker may go out for it. It holds no white
-        space and no brackets (`markers.is_reference`).
+        space and no brackets, and does not end as the full form does (`markers.is_reference`).
         """
         ...
 

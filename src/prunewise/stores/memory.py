@@ -23,13 +23,17 @@ class Memory:
         self.conversation = conversation
         self._entries: list[Entry] = list(entries)
         self._originals: dict[str, Original] = {}
+        self._of_call: dict[str, bool] = {}
 
     def reference(self, message: str, call_id: str) -> str | None:
         """The call's id, or the message's for an output that no call asked for; None where
-        neither can stand in a marker.
+        neither can stand in a marker, or the other kind of output has that reference already.
         """
         reference = call_id or message
-        return reference if is_reference(reference) else None
+        of_call = bool(call_id) and call_id != message
+        if not is_reference(reference) or self._of_call.setdefault(reference, of_call) != of_call:
+            return None
+        return reference
 
     def keep(self, reference: str, original: Original) -> None:
         """Hold an output. Another output under a reference takes the place of the one before.

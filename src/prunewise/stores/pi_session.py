@@ -16,7 +16,7 @@ import re
 import secrets
 import stat
 import time
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -295,13 +295,15 @@ class PiSession:
     def _rename_earlier(self, name: str, number: int) -> None:
         """Of two entries with one id the later has it, as in pi; the earlier gets a name of its own."""
         earlier = self._by_id[name]
-        own = f"{name}@{earlier.line}"
-        while own in self._by_id:
-            own += "+"  # glued onto the same line
+        own = plain = f"{name}@{earlier.line}"
+        count = len(self._same_id.get(name, ()))
+        while own in self._by_id:  # glued onto the same line
+            own = f"{plain}+{count if count > 1 else ''}"
+            count += 1
         renamed = msgspec.structs.replace(earlier, id=own)
-        index = bisect_left(self.entries, earlier.line, key=attrgetter("line"))
+        index = bisect_right(self.entries, earlier.line, key=attrgetter("line")) - 1
         while self.entries[index] is not earlier:
-            index += 1
+            index -= 1
         self.entries[index] = renamed
         self._by_id[renamed.id] = renamed
         self._same_id.setdefault(name, []).append(renamed)
@@ -386,11 +388,13 @@ class PiSession:
 
     def _irregular_branch(self, current: Entry | None) -> list[Entry]:
         index = {entry.id: position for position, entry in enumerate(self.entries)}
+        unseen = list(range(len(self.entries) + 1))
         seen: set[str] = set()
         path: list[Entry] = []
         while current is not None:
             path.append(current)
             seen.add(current.id)
+            unseen[index[current.id] + 1] = index[current.id]
             if current.parent is None:
                 break
             parent = self._by_id.get(current.parent)
@@ -398,15 +402,10 @@ class PiSession:
                 text = f"it follows entry {parent.id}, which follows it; read in file order there"
                 self._note(current.line, text, "circle")
                 parent = None
-            current = parent or self._unseen_before(index[current.id], seen)
+            last = _last_unseen(unseen, index[current.id])
+            current = parent or (self.entries[last - 1] if last else None)
         path.reverse()
         return path
-
-    def _unseen_before(self, position: int, seen: set[str]) -> Entry | None:
-        for earlier in range(position - 1, -1, -1):
-            if self.entries[earlier].id not in seen:
-                return self.entries[earlier]
-        return None
 
     def context(self, leaf: str | None = None) -> list[ContextMessage]:
         """The messages that pi would send of the branch to `leaf` (None: the active leaf), in order.
@@ -480,7 +479,7 @@ class PiSession:
             moves = old and self._shifts_at is not None and entry.line >= self._shifts_at
             return None if moves else f"#{entry.line}"
         lasting = not old and entry.id not in self._same_id and markers.is_reference(entry.id)
-        return entry.id if lasting else None
+        return entry.id if lasting and not entry.id.startswith("#") else None
 
     def keep(self, reference: str, original: Original) -> None:
         """Nothing to do: the session file holds every output."""
@@ -803,6 +802,18 @@ def _parent(session: PiSession, line: int, seen: set[Path | None]) -> PiSession 
 
 
 # ---- the parts of entries
+
+
+def _last_unseen(unseen: list[int], count: int) -> int:
+    """How many of the first `count` entries there are up to the last unseen one; 0 where all are seen.
+
+    `unseen` holds for each count that count, or, where its last entry is seen, a smaller one to go on
+    from. Each walk leaves shorter ways behind, so that a file full of circles takes no longer.
+    """
+    while unseen[count] != count:
+        unseen[count] = unseen[unseen[count]]
+        count = unseen[count]
+    return count
 
 
 def _more(found: Sequence[object]) -> str:
