@@ -962,6 +962,14 @@ def test_a_decision_without_effect_leaves_a_masked_output_masked():
     assert texts(engine)["m2"] == masked
 
 
+def test_what_is_pruned_again_without_effect_takes_a_fresh_engine_since_it_may_be_masked():
+    engine = build.engine(MASKABLE)
+    engine.mask()
+    assert follow(engine, decide("manual", "1"), undo("manual", "1"))
+    without_effect = decide("manual", "1", entry_id="m99")
+    assert not follow(engine, decide("manual", "1"), undo("manual", "1"), without_effect)
+
+
 def test_a_mask_that_is_not_smaller_is_not_used():
     # Twenty lines of a shell output all stay, so its marker is larger.
     lines = "\n".join(["x" * 200] * 20)

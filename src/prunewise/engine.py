@@ -390,8 +390,9 @@ class Engine:
     def follow(self, ledger: Ledger) -> bool:
         """Take in a newly folded ledger: apply what stands, undo what does not.
 
-        False where a decision has gone without a restore (another branch): then what it had kept
-        from being proposed is not known any more, and its owner starts a fresh engine.
+        False where a decision has gone without a restore (another branch), or what was restored is
+        pruned again without effect: then what that had kept from being proposed or masked is not
+        known any more, and its owner starts a fresh engine.
         """
         before, self._ledger = self._ledger, ledger
         if before is ledger:
@@ -413,7 +414,12 @@ class Engine:
                 and before.standing.get(target) != decision
             ):
                 self._stand(exchange, decision)
-        return True
+        return not any(self._is_bare(target) for target in before.restored - ledger.restored)
+
+    def _is_bare(self, target: Target) -> bool:
+        """Whether nothing stands in for a target: pruned again without effect, masking may take it up."""
+        exchange = self.transcript.exchange(target[0])
+        return exchange is not None and place_of(exchange, target[1]) not in self._savings
 
     def _fall(self, target: Target) -> None:
         """Let a decision stand no longer."""
