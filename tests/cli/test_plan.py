@@ -139,6 +139,14 @@ def test_a_wider_screen_shows_more(run: Run, duplicates: Sample, monkeypatch: py
     assert command in run("plan", duplicates.path).out
 
 
+def test_a_screen_of_no_columns_is_taken_for_a_usual_one(
+    run: Run, duplicates: Sample, monkeypatch: pytest.MonkeyPatch
+):
+    usual = run("plan", duplicates.path).out
+    monkeypatch.setenv("COLUMNS", "0")
+    assert run("plan", duplicates.path).out == usual
+
+
 def test_what_could_move_the_cursor_is_shown_as_an_escape(run: Run, sample: Sample):
     sample.user()
     for call in ("call_1", "call_2"):

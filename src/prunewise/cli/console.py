@@ -28,6 +28,7 @@ _LONGEST_CELL = 400
 _INDENT = 2
 _GAP = 2
 _NARROWEST = 8
+_USUAL_WIDTH = 80
 
 
 class Column(NamedTuple):
@@ -99,7 +100,10 @@ def stdout() -> Console:
     """Where results go."""
     from rich.console import Console
 
-    return Console(markup=False, highlight=False, emoji=False)
+    console = Console(markup=False, highlight=False, emoji=False)
+    if console.width < 1:  # a terminal, or a COLUMNS, that says it has no columns means that it does not know
+        console.width = _USUAL_WIDTH
+    return console
 
 
 def show(console: Console, *parts: RenderableType) -> None:
