@@ -129,7 +129,7 @@ def rich_rows(
                 ),
                 worst=(worst,),
                 warnings=(f"{secret}warning",),
-                timeline=line,
+                timeline=line if index in (sessions - 1, sessions - 2) else None,
             )
         )
     return rows
