@@ -161,7 +161,7 @@ class ModelServer:
         with self._lock:
             prompt = blocks(body)
             tokens = sum(len(one) for one in prompt) // 4
-            cached = max((_common(prompt, earlier) for earlier in self.prompts), default=0) // 4
+            cached = max((_common(prompt, earlier) for earlier in self.prompts[-5:]), default=0) // 4
             self.prompts.append(prompt)
             seen = Seen(api, body, bool(body.get("tools")), tokens, cached)
             self.requests.append(seen)

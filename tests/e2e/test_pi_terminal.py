@@ -20,11 +20,11 @@ pytestmark = [
 class Terminal:
     """pi in a tmux of its own."""
 
-    def __init__(self, pi: Pi) -> None:
+    def __init__(self, pi: Pi, columns: int = 150, rows: int = 50) -> None:
         self.socket = f"prunewise-{uuid.uuid4().hex[:12]}"
         variables = [f"{key}={value}" for key, value in pi.environment.items()]
         command = shlex.join(["env", "-i", *variables, "TERM=xterm-256color", *pi.command()])
-        size = ["-x", "150", "-y", "50"]
+        size = ["-x", str(columns), "-y", str(rows)]
         self.tmux("new-session", "-d", "-s", "pi", *size, "-c", str(pi.project), command)
 
     def tmux(self, *arguments: str) -> str:
@@ -76,7 +76,7 @@ def test_a_session_on_a_terminal(pi: Pi, model: ModelServer, terminal: Terminal)
     terminal.until(lambda screen: "model" in screen)
     terminal.type("Read it twice.")
     screen = terminal.until(lambda screen: "All read." in screen and "pruned " in screen)
-    assert "prunewise: 1 output goes out as short markers from now on" in screen
+    assert "prunewise: 1 output goes out as a short marker from now on" in screen
     assert "pruned 919 of " in screen  # the footer
     terminal.type("/context-pruning status")
     terminal.until(lambda screen: "protections: 11 tool names" in screen)

@@ -261,10 +261,15 @@ class Session:
         if not out.edits or self.carried.announced:
             return
         self.carried = msgspec.structs.replace(self.carried, announced=True)
-        outputs = "1 output goes" if len(out.edits) == 1 else f"{len(out.edits):,} outputs go"
+        count = len(out.edits)
+        what = (
+            "1 output goes out as a short marker"
+            if count == 1
+            else f"{count:,} outputs go out as short markers"
+        )
         text = (
-            f"prunewise: {outputs} out as short markers from now on, {out.saved:,} tokens less per request. "
-            "Nothing is lost: the session keeps them, and the model can recall each."
+            f"prunewise: {what} from now on, {out.saved:,} tokens less per request. "
+            "Nothing is lost: the session keeps every output, and the model can recall it."
         )
         self._notes.append(Note("active", text))
 

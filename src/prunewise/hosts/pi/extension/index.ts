@@ -72,6 +72,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		let carried: { engaged: boolean } | undefined;
 		let told = new Set<string>();
 		let failed = false;
+		let shown: string | undefined;
 		// what the engine holds: the lines that its last token stands for, and the edits it has asked for
 		let base: { generation: number; token: number; lines: Line[] } | undefined;
 		let edits = new Map<number, PartEdit[]>();
@@ -94,7 +95,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		});
 
 		pi.on("session_shutdown", async (_event, ctx) => {
-			ctx.ui.setStatus(NAME, undefined);
+			show(undefined, ctx);
 			await engine?.stop();
 			engine = undefined;
 		});
@@ -251,7 +252,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 
 		function tell(answer: Answer, ctx: ExtensionContext): void {
 			if (answer.carried) carried = answer.carried;
-			ctx.ui.setStatus(NAME, answer.status);
+			show(answer.status, ctx);
 			for (const note of answer.notes ?? []) {
 				if (told.has(note.key)) continue;
 				told.add(note.key);
@@ -271,7 +272,12 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			const reason = error instanceof Error ? error.message : String(error);
 			const advice = "Run `prunewise pi doctor` to find out more.";
 			say(context, `prunewise: requests go out unpruned for now: ${reason}. ${advice}`, "warning");
-			context.ui.setStatus(NAME, undefined);
+			show(undefined, context);
+		}
+
+		function show(status: string | undefined, ctx: ExtensionContext): void {
+			if (status !== shown) ctx.ui.setStatus(NAME, status);
+			shown = status;
 		}
 
 		// ---------------------------------------------------------------- recall
