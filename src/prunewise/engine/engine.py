@@ -1,20 +1,15 @@
-"""The engine: propose, protect, drop what is too small, keep one proposal a target, ask the gate, edit.
-
-Works over one transcript as it grows, so that each request costs what it adds. Knows no clock, no
-file and no host: the ledger comes in folded, recall references through a function, and what it
-decides goes out as values for its owner to record before they are applied.
-"""
+"""The engine itself: the steps from what strategies say to what goes out, over one growing transcript."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import accumulate
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from prunewise import markers, strategies, tools
 from prunewise.canonical import canonical
+from prunewise.engine.edits import Edits, Place, place_of
+from prunewise.engine.proposals import Pool, Proposal, in_order
 from prunewise.errors import RefusedError
 from prunewise.gates import Batch, Gate, Verdict, documented
 from prunewise.ledger import EMPTY, MANUAL, Decision, Ledger, Target
@@ -27,16 +22,12 @@ from prunewise.transcript import (
     TOOL_RESULT,
     Edit,
     Exchange,
-    Image,
     Kind,
     Message,
     ReplacePart,
-    Text,
     ToolKind,
     Transcript,
 )
-
-Lane = Literal["free", "paid"]
 
 Reference = Callable[[str, str], str | None]
 """Issues the recall reference of (message id, call id), or None where none can be promised."""
@@ -44,34 +35,9 @@ Reference = Callable[[str, str], str | None]
 _PRIORITY = {entry.name: rank for rank, entry in enumerate(strategies.STRATEGIES)}
 
 
-Place = tuple[int, int]
-"""Where an edit is: the position of its message, and the part within it."""
-
-
-class Proposal(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """This exchange's result, or a failed call's input, may go: which strategy says so, and why.
-
-    Sizes are estimated tokens; `position` is the index of the message that changes.
-    """
-
-    strategy: str
-    kind: ToolKind
-    call: str
-    position: int
-    original_tokens: int
-    tokens_removed: int
-    reason: str
-    lane: Lane
-    """`free` where the message has never been sent, so that no cache breaks; else `paid`."""
-    order: int = 0
-    """Call order."""
-    marker: str = ""
-    reference: str = ""
-
-    @property
-    def target(self) -> Target:
-        """What it is about."""
-        return (self.call, self.kind)
+_Measured = tuple[str, int, int, int]
+"""A marker; what it replaces, in tokens and in characters; the characters that are left with it. None
+where a marker stands there already."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -100,16 +66,10 @@ class Engine:
         """
         self.rules = rules
         self.transcript = Transcript(cwd=cwd, vocabulary=vocabulary)
-        self.edits: dict[int, dict[int, Edit]] = {}
-        """What goes out changed: by the position of the message, by its part."""
-        self.touched: set[int] = set()
-        """Positions whose edits changed; emptied by whoever has taken note."""
         self.recalls: list[Exchange] = []
         """The exchanges in which something was recalled."""
         self.masked: dict[tuple[str, Kind], Place] = {}
         """The targets that masking has replaced, and where."""
-        self.removed_tokens = 0
-        """What the edits take out of this request, in tokens."""
         self._context = Context()
         self._reference = reference
         self._recalled = recalled
@@ -119,18 +79,8 @@ class Engine:
         self._maskable: list[Output] = []
         self._ledger = EMPTY
         self._applied = 0
-        self._removed: dict[Place, int] = {}
-        self._savings: dict[Place, int] = {}
-        self._raw_total = 0
-        self._sizes: list[int] = []
-        self._totals: list[int] = [0]
-        self._pending: dict[Target, Proposal] = {}
-        self._ripening: dict[int, list[Target]] = {}
-        self._ripe: dict[Target, Proposal] = {}
-        self._new: list[Proposal] = []
-        self._turn = 0
-        self._ripe_tokens = 0
-        self._ripe_earliest: int | None = None
+        self._edits = Edits()
+        self._pool = Pool()
 
     # ---- growing
 
@@ -139,39 +89,28 @@ class Engine:
         start = len(self.transcript)
         self.transcript.extend(messages)
         measure = self.rules.estimator.message
-        sizes = [measure(message) for message in self.transcript.messages[start:]]
-        self._raw_total += sum(sizes)
-        self._sizes.extend(sizes)
+        self._edits.extend([measure(message) for message in self.transcript.messages[start:]])
         self._take_in(self.transcript.exchanges[self._applied :])
         self._applied = len(self.transcript.exchanges)
         if self.rules.settings.enabled:
+            self._pool.advance(self.transcript.turn)
             for strategy in self._strategies:
                 self._propose(strategy.name, strategy.advance(self.transcript))
-            self._ripen()
-
-    def _ripen(self) -> None:
-        """Let in what is no longer recent."""
-        for turn in range(self._turn + 1, self.transcript.turn + 1):
-            for target in self._ripening.pop(turn, ()):
-                proposal = self._pending.pop(target, None)
-                if proposal is not None:
-                    self._add_ripe(target, proposal)
-        self._turn = self.transcript.turn
 
     # ---- proposing
 
     def _propose(self, strategy: str, stales: Iterable[strategies.Stale]) -> None:
-        """Take in what a strategy found: into what may go now, or what may go once it is no longer recent."""
+        """Take in what a strategy found: what may go now, and what may go once it is no longer recent."""
         standing, restored, masked = self._ledger.standing, self._ledger.restored, self.masked
-        ripe, pending, protect = self._ripe, self._pending, self._protections.reason
-        floor, turn = self.rules.settings.thresholds.min_chars_saved, self.transcript.turn
+        pool, protect = self._pool, self._protections.reason
+        floor = self.rules.settings.thresholds.min_chars_saved
         recent = self.rules.settings.protections.recent_turns
         for stale in stales:
             exchange, kind = stale.exchange, stale.kind
             target = (exchange.call.id, kind)
             if target in standing or target in restored or target in masked or exchange.reused_id:
                 continue
-            known = ripe.get(target) or pending.get(target)
+            known = pool.get(target)
             if known is not None:
                 if _PRIORITY[known.strategy] <= _PRIORITY[strategy]:
                     continue
@@ -181,13 +120,9 @@ class Engine:
             if proposal is None:
                 continue  # and what another strategy said of it still holds
             if known is not None:
-                self._drop(target)
-            ripe_at = recent + (exchange.call_turn if kind == TOOL_INPUT else exchange.result_turn)
-            if ripe_at <= turn:
-                self._add_ripe(target, proposal)
-            else:
-                pending[target] = proposal
-                self._ripening.setdefault(ripe_at, []).append(target)
+                pool.drop(target)
+            turn = exchange.call_turn if kind == TOOL_INPUT else exchange.result_turn
+            pool.put(target, proposal, turn + recent)
 
     def _measure(
         self, strategy: str, exchange: Exchange, kind: ToolKind, reason: str, floor: int = 1
@@ -198,37 +133,21 @@ class Engine:
         reference = self.reference_of(exchange)
         if reference is None:
             return None
-        call, content = exchange.call, exchange.result.content
-        images = 0
-        if kind == TOOL_INPUT:
-            if markers.stands_for_input(call.arguments):
-                return None
-            position = exchange.call_position
-            characters = utf16_length(call.text)
-            original = (characters + 3) // 4
-            marker = markers.purged_input(call.name, characters, reason, reference)
-            left = utf16_length(canonical({markers.INPUT_KEY: marker}))
-        else:
-            position = exchange.result_position
-            text = content[0].text if len(content) == 1 and type(content[0]) is Text else exchange.result.text
-            if text.startswith(markers.OPENING) and markers.reference_in(text) is not None:
-                return None
-            characters = len(text) if text.isascii() else utf16_length(text)
-            if len(content) == 1 and type(content[0]) is Text:
-                original = (characters + 3) // 4
-            else:
-                original = self.rules.estimator.content(exchange.result)
-                images = sum(type(part) is Image for part in content)
-            marker = markers.output(call.name, characters, reason, reference)
-            left = len(marker) if marker.isascii() else utf16_length(marker)
+        measure = self._measured_input if kind == TOOL_INPUT else self._measured_result
+        measured = measure(exchange, reason, reference)
+        if measured is None:
+            return None
+        marker, original, characters, left = measured
         removed = original - (left + 3) // 4
-        if removed <= 0 or (characters - left < floor and not images):
+        if removed <= 0:
+            return None
+        if characters - left < floor and not (kind == TOOL_RESULT and exchange.result.has_image):
             return None
         return Proposal(
             strategy,
             kind,
-            call.id,
-            position,
+            exchange.call.id,
+            exchange.position(kind),
             original,
             removed,
             reason,
@@ -237,6 +156,28 @@ class Engine:
             marker,
             reference,
         )
+
+    def _measured_input(self, exchange: Exchange, reason: str, reference: str) -> _Measured | None:
+        call = exchange.call
+        if markers.stands_for_input(call.arguments):
+            return None
+        characters = utf16_length(call.text)
+        marker = markers.purged_input(call.name, characters, reason, reference)
+        return (
+            marker,
+            text_tokens(call.text),
+            characters,
+            utf16_length(canonical({markers.INPUT_KEY: marker})),
+        )
+
+    def _measured_result(self, exchange: Exchange, reason: str, reference: str) -> _Measured | None:
+        result = exchange.result
+        text = result.text
+        if markers.reference_in(text) is not None:
+            return None
+        characters = utf16_length(text)
+        marker = markers.output(exchange.call.name, characters, reason, reference)
+        return marker, self.rules.estimator.content(result), characters, utf16_length(marker)
 
     def reference_of(self, exchange: Exchange) -> str | None:
         """The recall reference of an exchange: its own, or for a recalled output that of its original."""
@@ -250,55 +191,32 @@ class Engine:
 
     # ---- what could go now
 
-    def _add_ripe(self, target: Target, proposal: Proposal) -> None:
-        self._ripe[target] = proposal
-        self._new.append(proposal)
-        self._ripe_tokens += proposal.tokens_removed
-        earliest = self._ripe_earliest
-        if earliest is None or proposal.position < earliest:
-            self._ripe_earliest = proposal.position
-
-    def _drop(self, target: Target) -> None:
-        self._pending.pop(target, None)
-        proposal = self._ripe.pop(target, None)
-        if proposal is None:
-            return
-        self._ripe_tokens -= proposal.tokens_removed
-        if proposal.position == self._ripe_earliest:
-            self._ripe_earliest = min((one.position for one in self._ripe.values()), default=None)
-
-    @property
-    def edit_count(self) -> int:
-        """How many parts go out changed."""
-        return len(self._savings)
-
     @property
     def has_proposals(self) -> bool:
         """Whether anything may go now."""
-        return bool(self._ripe)
+        return len(self._pool) > 0
 
     def take_new(self) -> list[Proposal]:
         """The proposals that have become possible since this was last asked, by position and call order."""
-        new, self._new = self._new, []
-        return sorted((one for one in new if self._ripe.get(one.target) is one), key=_by_position)
+        return self._pool.take_new()
 
     @property
     def proposals(self) -> list[Proposal]:
         """What may go now: protected, floored, one a target, by position and then call order."""
         sent = self.transcript.sent
-        ripe = sorted(self._ripe.values(), key=_by_position)
+        ripe = self._pool.ripe()
         return [msgspec.structs.replace(one, lane="free") if one.position >= sent else one for one in ripe]
 
     def verdict(self, *, seconds_since_call: float | None = None) -> Verdict:
         """The gate's verdict on everything that may go now, as one batch."""
         batch = self._batch(
-            lambda: self.proposals, self._ripe_earliest, self._ripe_tokens, seconds_since_call
+            lambda: self.proposals, self._pool.earliest, self._pool.tokens, seconds_since_call
         )
         return self.rules.gate(batch, self.rules.settings.gate)
 
     def price(self, proposals: Iterable[Proposal]) -> Verdict:
         """The gate's figures for these proposals together, whatever its mode."""
-        batch = sorted(proposals, key=_by_position)
+        batch = in_order(proposals)
         earliest = batch[0].position if batch else None
         removed = sum(one.tokens_removed for one in batch)
         gate = msgspec.structs.replace(self.rules.settings.gate, mode="always-apply")
@@ -351,7 +269,27 @@ class Engine:
                 place_of(exchange, proposal.kind), proposal.kind, proposal.marker, proposal.tokens_removed
             )
 
-    # ---- sizes
+    # ---- what goes out
+
+    @property
+    def edits(self) -> Mapping[int, Mapping[int, Edit]]:
+        """What goes out changed: by the position of the message, by its part."""
+        return self._edits.by_position
+
+    @property
+    def touched(self) -> set[int]:
+        """Positions whose edits changed; emptied by whoever has taken note."""
+        return self._edits.touched
+
+    @property
+    def edit_count(self) -> int:
+        """How many parts go out changed."""
+        return len(self._edits)
+
+    @property
+    def removed_tokens(self) -> int:
+        """What the edits take out of this request, in tokens."""
+        return self._edits.removed_tokens
 
     @property
     def context(self) -> Context:
@@ -362,28 +300,20 @@ class Engine:
     @property
     def total_tokens(self) -> int:
         """The transcript without any pruning, in the rules' estimate."""
-        return self._raw_total
+        return self._edits.raw_tokens
 
     @property
     def message_tokens(self) -> list[int]:
         """The size of each message as it goes out now."""
-        return list(self._sizes)
+        return list(self._edits.sizes)
 
     def saving_at(self, place: Place) -> int:
         """What the edit at a place takes out, in tokens; 0 where there is none."""
-        return self._savings.get(place, 0)
+        return self._edits.saving_at(place)
 
     def tail_tokens(self, position: int) -> int:
         """The tokens from a position to the end, as they go out now."""
-        totals = self._totals
-        if len(totals) <= len(self._sizes):
-            known = len(totals) - 1
-            totals.extend(list(accumulate(self._sizes[known:], initial=totals[known]))[1:])
-        return totals[-1] - totals[position]
-
-    def _resize(self, position: int, change: int) -> None:
-        self._sizes[position] += change
-        del self._totals[position + 1 :]
+        return self._edits.tail_tokens(position)
 
     # ---- what stands
 
@@ -404,7 +334,7 @@ class Engine:
             if self.rules.settings.enabled and ledger.standing.get(target) != decision:
                 self._fall(target)
         for target in ledger.restored:
-            self._drop(target)
+            self._pool.drop(target)
             self._unmask(target)
         for target, decision in ledger.standing.items():
             exchange = self.transcript.exchange(target[0])
@@ -419,13 +349,13 @@ class Engine:
     def _is_bare(self, target: Target) -> bool:
         """Whether nothing stands in for a target: pruned again without effect, masking may take it up."""
         exchange = self.transcript.exchange(target[0])
-        return exchange is not None and place_of(exchange, target[1]) not in self._savings
+        return exchange is not None and place_of(exchange, target[1]) not in self._edits
 
     def _fall(self, target: Target) -> None:
         """Let a decision stand no longer."""
         exchange = self.transcript.exchange(target[0])
         if exchange is not None and target not in self.masked:
-            self._undo(place_of(exchange, target[1]))
+            self._edits.undo(place_of(exchange, target[1]))
 
     def _take_in(self, exchanges: Iterable[Exchange]) -> None:
         """Let what stands already stand for new exchanges, and note which of them are recalls."""
@@ -441,7 +371,7 @@ class Engine:
 
     def _stand(self, exchange: Exchange, decision: Decision) -> None:
         kind = decision.kind
-        self._drop(decision.target)
+        self._pool.drop(decision.target)
         message = self.transcript.messages[exchange.result_position].id
         if decision.entry_id is not None and decision.entry_id != message:
             return  # the call id is the same, the output is another
@@ -465,31 +395,12 @@ class Engine:
     def _edit(self, place: Place, kind: Kind, marker: str, saving: int, *, keep_images: bool = False) -> None:
         position, part = place
         message = self.transcript.messages[position].id
-        self.edits.setdefault(position, {})[part] = ReplacePart(
-            message, position, part, kind, marker, keep_images
-        )
-        # An estimator may count a message for less than what masking takes out of it: never below nothing.
-        self._removed[place] = min(saving, self._sizes[position])
-        self.removed_tokens += saving
-        self._savings[place] = saving
-        self._resize(position, -self._removed[place])
-        self.touched.add(position)
-
-    def _undo(self, place: Place) -> None:
-        if place not in self._savings:
-            return
-        edits = self.edits[place[0]]
-        del edits[place[1]]
-        if not edits:
-            del self.edits[place[0]]
-        self.removed_tokens -= self._savings.pop(place)
-        self._resize(place[0], self._removed.pop(place))
-        self.touched.add(place[0])
+        self._edits.put(ReplacePart(message, position, part, kind, marker, keep_images), saving)
 
     def _unmask(self, target: Target) -> None:
         place = self.masked.pop(target, None)
         if place is not None:
-            self._undo(place)
+            self._edits.undo(place)
 
     # ---- masking
 
@@ -503,14 +414,14 @@ class Engine:
         for output in waiting:
             target = (output.call_id, output.kind)
             place = (output.position, output.part)
-            if place in self._savings or target in self._ledger.restored:
+            if place in self._edits or target in self._ledger.restored:
                 continue
             mask = self._masking_of(output)
             if mask is None:
                 continue
             marker, saving, reference = mask
             if output.exchange is not None:
-                self._drop((output.call_id, TOOL_RESULT))
+                self._pool.drop((output.call_id, TOOL_RESULT))
             self.masked[target] = place
             self._edit(place, output.kind, marker, saving, keep_images=True)
             masked.append((output, reference))
@@ -523,7 +434,7 @@ class Engine:
         return sum(
             mask[1]
             for output in self._maskable
-            if (output.position, output.part) not in self._savings
+            if (output.position, output.part) not in self._edits
             and (output.call_id, output.kind) not in self._ledger.restored
             and (mask := self._masking_of(output)) is not None
         )
@@ -547,12 +458,3 @@ class Engine:
         marker = output.marker(self.transcript.vocabulary.shell, reference)
         removed = output.tokens - text_tokens(marker)
         return (marker, removed, reference) if removed > 0 else None
-
-
-def place_of(exchange: Exchange, kind: ToolKind) -> Place:
-    """Where an exchange's result or input stands."""
-    return (exchange.position(kind), exchange.part(kind))
-
-
-def _by_position(proposal: Proposal) -> tuple[int, int]:
-    return (proposal.position, proposal.order)
