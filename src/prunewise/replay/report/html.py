@@ -133,7 +133,7 @@ def _context(totals: Totals, largest: Sequence[SessionRow], share: bool) -> dict
         "sweep": plots.sweep_curves(totals) if totals.harness.candidates else None,
         "sweep_tables": [_thresholds(totals), _strategies(totals), _harness_sessions(totals, share)],
         "harness": _about_harness(totals),
-        "timelines": [_timeline(row, totals.active, at, share) for at, row in enumerate(largest)],
+        "timelines": [_timeline(row, totals, at, share) for at, row in enumerate(largest)],
         "excluded_table": None if share else _left_out(totals),
     }
 
@@ -560,10 +560,10 @@ def _left_out(totals: Totals) -> Table | None:
     )
 
 
-def _timeline(row: SessionRow, active: str, at: int, share: bool) -> SessionPlot:  # noqa: FBT001 - as above
+def _timeline(row: SessionRow, totals: Totals, at: int, share: bool) -> SessionPlot:  # noqa: FBT001 - as above
     assert row.timeline is not None, "only sessions with a timeline are shown"
     name = row.session if share else Path(row.source).name
-    calls = count(row.llm_calls, "LLM call")
+    calls, active = count(row.llm_calls, "LLM call"), totals.active
     mine = next((one for one in row.figures if one.policy == active), None)
     none = row.figures[0]
     change = None if mine is None or not none.cost else mine.net_cost / none.cost - 1
@@ -586,4 +586,4 @@ def _timeline(row: SessionRow, active: str, at: int, share: bool) -> SessionPlot
             for one in row.figures
         ),
     )
-    return SessionPlot(one_line(name), one_line(about), plots.timeline(row.timeline, active, at, name), table)
+    return SessionPlot(one_line(name), one_line(about), plots.timeline(row.timeline, totals, at, name), table)

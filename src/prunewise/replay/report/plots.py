@@ -245,6 +245,12 @@ def _plainly(value: float, _: object) -> str:
     return f"{value:g}"
 
 
+def _colours(totals: Totals) -> dict[str, str]:
+    """One colour a policy, the same in all plots."""
+    named = [name for name in totals.policies if name not in (NONE, OPTIMAL)]
+    return {name: _COLOURS[_SERIES[at % len(_SERIES)]] for at, name in enumerate(named)}
+
+
 def _legend(figure: Figure, handles: Sequence[Line2D | Patch], columns: int) -> None:
     figure.legend(
         handles=list(handles), loc="outside upper left", ncols=columns, fontsize=_FONT - 1, columnspacing=1.4
@@ -516,8 +522,9 @@ def sweep_curves(totals: Totals) -> Plot:
 _MOST_SERIES = 4
 
 
-def timeline(found: Timeline, active: str, at: int, label: str) -> Plot:
+def timeline(found: Timeline, totals: Totals, at: int, label: str) -> Plot:
     """One session, its requests without pruning and under policies."""
+    active, colours = totals.active, _colours(totals)
     shown: list[Series] = []
     for one in sorted(found.series, key=lambda one: one.policy != active):
         if len(shown) < _MOST_SERIES and all(one.tokens != other.tokens for other in shown):
@@ -535,8 +542,8 @@ def timeline(found: Timeline, active: str, at: int, label: str) -> Plot:
             gid=sheet.mark("without pruning"),
         )
         axes.plot(found.calls, found.tokens, color=_COLOURS["soft"], linewidth=1.2)
-        for index, one in reversed(list(enumerate(shown))):
-            colour = _COLOURS[_SERIES[index % len(_SERIES)]]
+        for one in reversed(shown):
+            colour = colours[one.policy]
             axes.plot(
                 found.calls,
                 one.tokens,
@@ -544,8 +551,8 @@ def timeline(found: Timeline, active: str, at: int, label: str) -> Plot:
                 linewidth=2.2 if one.policy == active else 1.3,
                 gid=sheet.mark(f"{one.policy}: {short(max(one.tokens, default=0))} tokens at most"),
             )
-        for index, one in enumerate(shown[:1]):
-            _cut_marks(sheet, axes, found, one, _COLOURS[_SERIES[index]])
+        for one in shown[:1]:
+            _cut_marks(sheet, axes, found, one, colours[one.policy])
         top = 1.06 * max(found.tokens, default=1)
         for call in found.compactions:
             axes.axvline(
@@ -578,18 +585,17 @@ def timeline(found: Timeline, active: str, at: int, label: str) -> Plot:
         axes.set_title(
             "tokens of the request", fontweight="normal", color=_COLOURS["soft"], fontsize=_FONT - 1
         )
-        _legend(sheet.figure, _timeline_keys(found, shown), 2 if sheet.narrow else 5)
+        _legend(sheet.figure, _timeline_keys(found, shown, colours), 2 if sheet.narrow else 5)
         return sheet
 
     return _plot(f"timeline-{at}", f"The requests of {label}, LLM call by LLM call", draw)
 
 
-def _timeline_keys(found: Timeline, shown: Sequence[Series]) -> list[Line2D | Patch]:
+def _timeline_keys(
+    found: Timeline, shown: Sequence[Series], colours: Mapping[str, str]
+) -> list[Line2D | Patch]:
     keys: list[Line2D | Patch] = [Patch(color=_COLOURS["grid"], label="no pruning")]
-    keys += [
-        Line2D([], [], color=_COLOURS[_SERIES[index]], label=one_line(one.policy))
-        for index, one in enumerate(shown)
-    ]
+    keys += [Line2D([], [], color=colours[one.policy], label=one_line(one.policy)) for one in shown]
     if shown and any(cut.breaks for cut in shown[0].cuts):
         keys.append(_key("cut that breaks the cache", "v", "loss"))
     if shown and any(not cut.breaks for cut in shown[0].cuts):
@@ -723,6 +729,7 @@ def _stacks(sheet: _Sheet, axes: Axes, policies: Sequence[str], counts: Sequence
 def loss(totals: Totals) -> Plot:
     """Recalls against tokens removed, beside random, oldest-first and largest-first."""
     shown = [one for one in totals.all.policies if one.policy not in (NONE, OPTIMAL) and one.missed.tokens]
+    colours = _colours(totals)
     most = max((one.missed.recalls_per_session or 0.0 for one in shown), default=0.0)
 
     def draw(width: int) -> _Sheet:
@@ -730,8 +737,8 @@ def loss(totals: Totals) -> Plot:
         (axes,) = sheet.axes
         axes.set_xscale("log")
         axes.set_yscale("symlog", linthresh=0.02)
-        for index, one in enumerate(shown):
-            colour = _COLOURS[_SERIES[index % len(_SERIES)]]
+        for one in shown:
+            colour = colours[one.policy]
             for missed, marker, what in (
                 (one.missed_at_random, "x", "at random"),
                 (one.missed_oldest_first, "^", "oldest first"),
@@ -781,8 +788,16 @@ def loss(totals: Totals) -> Plot:
             sheet.figure,
             [
                 *(
-                    _key(one_line(one.policy), "o", _SERIES[index % len(_SERIES)])
-                    for index, one in enumerate(shown)
+                    Line2D(
+                        [],
+                        [],
+                        linestyle="none",
+                        marker="o",
+                        markersize=7,
+                        color=colours[one.policy],
+                        label=one_line(one.policy),
+                    )
+                    for one in shown
                 ),
                 _key("at random", "x", "soft", hollow=True),
                 _key("oldest first", "^", "soft", hollow=True),
