@@ -121,6 +121,17 @@ def test_a_decision_carries_what_the_ledger_documents():
     assert data["sessionId"] == "the-conversation"
 
 
+def test_a_read_that_fails_half_way_leaves_nothing_half_read():
+    history = twice_read()
+    ids = [f"e{position}" for position in range(len(history))]
+    pruner = pruner_of()
+    pruner.read(history, ids=ids)
+    with pytest.raises(ValueError, match="shorter"):
+        pruner.read([*history[:3], user("another way"), user("and another")], ids=ids[:4])
+    pruner.read(history, ids=ids)
+    assert [message.id for message in pruner.transcript.messages] == ids
+
+
 # ---- a plan records nothing
 
 
