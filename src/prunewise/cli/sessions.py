@@ -151,7 +151,7 @@ def digest(exchange: Exchange, cwd: str | None) -> str:
             return path
         last = "" if operation.last == float("inf") else f"{operation.last:g}"
         return f"{path}:{operation.first:g}-{last}"
-    command = call.arguments.get("command")
+    command = call.arguments.get(PI.command)
     if call.name.lower() in PI.shell and isinstance(command, str):
         return " ".join(command.split())
     values = list(call.arguments.values())

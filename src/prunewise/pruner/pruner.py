@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from prunewise import formats, ledger, recall
+from prunewise import formats, ledger, markers, recall
 from prunewise.engine import Engine, Proposal
 from prunewise.errors import RecallError, RefusedError
 from prunewise.formats import Format, Native
@@ -235,7 +235,7 @@ class Pruner:
 
     def _recalled(self, asked: str, exchange: Exchange) -> str | None:
         """The reference of the original that a recall returned, however deep recalls were recalled."""
-        reference = asked.strip().removesuffix(recall.FULL)
+        reference = asked.strip().removesuffix(markers.FULL)
         try:
             message = self.store.original(reference).message
         except RecallError:
