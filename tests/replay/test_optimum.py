@@ -197,7 +197,31 @@ def test_little_memory_gives_the_same_schedule(monkeypatch: pytest.MonkeyPatch):
     account, candidates = masking(60)
     best = optimum(account, candidates)
     monkeypatch.setattr(module, "_UNDO_BYTES", 60 * 60 * 2 * 7)
+    monkeypatch.setattr(module, "_BLOCK_CELLS", 61 * 7)
     assert optimum(account, candidates) == best
+
+
+def test_where_not_all_calls_are_tried_the_schedule_is_dearer_and_costs_what_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    account, candidates = masking(120)
+    best = optimum(account, candidates)
+    monkeypatch.setattr(module, "MOST_WORK", 120 * 30**3)
+    near = optimum(account, candidates)
+    assert len({cut.call for cut in near.cuts[0]}) < len({cut.call for cut in best.cuts[0]})
+    assert best.cost < near.cost < best.cost + 0.1 * best.saving
+    assert suffix_bill(account, near.cuts).total == pytest.approx(near.cost, rel=1e-9)
+
+
+@given(instances())
+def test_few_calls_give_a_schedule_that_costs_what_is_said(instance: tuple[Account, list[Candidate]]):
+    account, candidates = instance
+    best = optimum(account, [candidates])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST_WORK", 1)
+        near = optimum(account, [candidates])
+    assert best.cost <= near.cost + 1e-6
+    assert suffix_bill(account, near.cuts).total == pytest.approx(near.cost, rel=1e-9, abs=1e-6)
 
 
 def test_a_session_of_150_calls_takes_half_a_second_at_most():

@@ -32,7 +32,7 @@ from prunewise.stores.pi_session import PiSession
 
 SUFFIXES = (".jsonl", ".json", ".traj", ".db")
 """What the names of files end in that are looked at in a folder. A file that is named is always read."""
-MOST_BYTES = 512 * 2**20
+MOST_BYTES = 256 * 2**20
 """Larger files are left out, since a session is held in memory while it is replayed. Databases are read
 session by session, and may have any size."""
 

@@ -18,7 +18,7 @@ price of writing again what lies behind it at call m. docs/explanation/cost-mode
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -26,7 +26,12 @@ import numpy as np
 
 from prunewise.replay.bill import Account, Floats, Ints, Page, Removal, tokens_before
 
-_UNDO_BYTES = 128 * 2**20
+MOST_WORK = 2e10
+"""The work on one stretch: its candidates times the cube of the calls at which cuts are tried, a second for
+each 5e9. Where it would be more, fewer calls are tried, evenly spread: then the schedule may be a little
+dearer than the cheapest. Up to 350 calls with a candidate each, all are tried."""
+_BLOCK_CELLS = 2**20
+_UNDO_BYTES = 64 * 2**20
 """Memory for undoing steps; a longer session computes some of them twice."""
 
 
@@ -95,9 +100,8 @@ class _Problem:
         self.baseline = math.fsum(
             self._write * sent - (self._write - self._read) * held - (self._write - self._full) * behind
         )
-        self._paid = self._running_rates()
-        since = self._paid[np.arange(len(self._items)), self._eligible]
-        self.ideal = self.baseline - math.fsum(self._removed * (self._paid[:, -1] - since))
+        self._since, until = self._bounds_of_rates()
+        self.ideal = self.baseline - math.fsum(self._removed * (until - self._since))
 
     def _take(self, candidates: Sequence[Candidate]) -> None:
         page = self._page
@@ -119,13 +123,26 @@ class _Problem:
         self._removed: Floats = np.array(removed, dtype=np.float64)
         self._eligible: Ints = np.array(eligible, dtype=np.intp)
 
-    def _running_rates(self) -> Floats:
-        """For each candidate and call what one of its tokens has cost in all calls before."""
-        held = np.clip(self._cached[None, :] - self._items[:, None], 0.0, 1.0)
-        rate = np.where(
-            self._ends[None, :] > self._items[:, None], self._write - (self._write - self._read) * held, 0.0
-        )
-        return np.concatenate((np.zeros((len(self._items), 1)), np.cumsum(rate, axis=1)), axis=1)
+    def _running_rates(self, these: Ints) -> Iterator[tuple[slice, Floats]]:
+        """For some candidates and each call what one of its tokens has cost in all calls before.
+
+        As blocks of rows, so that a long session does not take the square of its length in memory.
+        """
+        rows = max(1, _BLOCK_CELLS // (len(self._calls) + 1))
+        for start in range(0, len(these), rows):
+            block = slice(start, min(start + rows, len(these)))
+            items = self._items[these[block], None]
+            held = np.clip(self._cached[None, :] - items, 0.0, 1.0)
+            rate = np.where(self._ends[None, :] > items, self._write - (self._write - self._read) * held, 0.0)
+            yield block, np.concatenate((np.zeros((len(items), 1)), np.cumsum(rate, axis=1)), axis=1)
+
+    def _bounds_of_rates(self) -> tuple[Floats, Floats]:
+        """For each candidate what one of its tokens has cost when it may go, and at the end."""
+        since, until = np.zeros(len(self._items)), np.zeros(len(self._items))
+        for block, paid in self._running_rates(np.arange(len(self._items))):
+            since[block] = paid[np.arange(len(paid)), self._eligible[block]]
+            until[block] = paid[:, -1]
+        return since, until
 
     def solve(self) -> tuple[float, tuple[Removal, ...]]:
         """What the best schedule costs beyond the ideal, and the schedule."""
@@ -157,13 +174,13 @@ class _Problem:
 
         Returns what they cost beyond the ideal, and for each candidate the call at which it goes.
         """
-        times = self._times(start, stop, here)
+        times = _thinned(self._times(start, stop, here), len(here))
         nodes = np.array([max(start, 0), *times, stop], dtype=np.intp)
-        position = {time: index + 1 for index, time in enumerate(times)}
-        first = np.array([position[int(time)] for time in self._eligible[here]], dtype=np.intp)
-        paid = self._removed[here, None] * (
-            self._paid[here][:, nodes] - self._paid[here, self._eligible[here]][:, None]
-        )
+        first = 1 + np.searchsorted(times, self._eligible[here])
+        paid = np.empty((len(here), len(nodes)))
+        for block, running in self._running_rates(here):
+            paid[block] = running[:, nodes] - self._since[here[block], None]
+        paid *= self._removed[here, None]
         grid = _Grid(first, paid, self._breaking(times, here))
         cut_at = grid.solve()
         reached = np.array([grid.taken(cut_at, index) for index in range(len(here))], dtype=np.intp)
@@ -286,6 +303,15 @@ class _Grid:
             (node for node, reach in cuts if node >= first and reach <= candidate),
             default=len(self._least) - 1,
         )
+
+
+def _thinned(times: list[int], candidates: int) -> list[int]:
+    """As many of the calls at which cuts may be tried as the work allows, the last one among them."""
+    most = max(2, int((MOST_WORK / candidates) ** (1 / 3)))
+    if len(times) <= most:
+        return times
+    kept = np.linspace(0, len(times) - 1, most).round().astype(np.intp)
+    return [times[index] for index in kept]
 
 
 def _rates(page: Page, calls: Ints) -> tuple[Floats, Floats, Floats]:

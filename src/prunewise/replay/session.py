@@ -32,7 +32,7 @@ from prunewise.replay.loss import (
     summed,
 )
 from prunewise.replay.needs import Need, need_events
-from prunewise.replay.optimum import Candidate, optimum
+from prunewise.replay.optimum import Candidate, Optimum, optimum
 from prunewise.replay.policies import OPTIMAL, POLICIES, Conversation, Cut, Policy, Run
 from prunewise.replay.results import Figures, Missed, SessionRow, WorstRecall
 from prunewise.replay.timeline import FEWEST_CALLS, Series, Timeline, series, timeline
@@ -83,7 +83,7 @@ class _Replay:
             ]
         self.names = [_names(epoch) for epoch in recording.epochs]
         """The tool of each call, epoch by epoch."""
-        self._supplies: dict[str, list[tuple[Cut, ...]]] = {}
+        self._optima: dict[str, Optimum] = {}
 
     def row(self, size: int, project: str) -> SessionRow:
         """All that is to be said of the session."""
@@ -163,7 +163,7 @@ class _Replay:
         recalls = self.recall_cost(lost, bill)
         best = None
         if self.question.with_optimal:
-            best = optimum(self.account, self.supply(policy)).cost
+            best = self.optimum(policy).cost
         return Figures(
             policy.name,
             bill.total,
@@ -189,7 +189,7 @@ class _Replay:
 
     def optimal(self) -> Figures:
         """The hindsight optimum over the documented supply, as if it were a policy."""
-        best = optimum(self.account, self.supply(POLICIES["documented"]))
+        best = self.optimum(POLICIES["documented"])
         bill = lookback_bill(self.account, best.cuts)
         removed = sum(cut.removed for made in best.cuts for cut in made)
         return Figures(
@@ -208,14 +208,15 @@ class _Replay:
             *self.room(bill),
         )
 
-    def supply(self, policy: Policy) -> list[list[Candidate]]:
-        """What a policy could cut and from when on, epoch by epoch."""
-        if policy.name not in self._supplies:
-            self._supplies[policy.name] = self.cuts(policy.eager)
-        return [
-            [Candidate(cut.position, cut.removed, cut.call) for cut in made]
-            for made in self._supplies[policy.name]
-        ]
+    def optimum(self, policy: Policy) -> Optimum:
+        """The cheapest schedule for what a policy could cut."""
+        if policy.name not in self._optima:
+            supply = [
+                [Candidate(cut.position, cut.removed, cut.call) for cut in made]
+                for made in self.cuts(policy.eager)
+            ]
+            self._optima[policy.name] = optimum(self.account, supply)
+        return self._optima[policy.name]
 
     def dollars(self, bill: Bill, recalls: float) -> float | None:
         """The bill with its recalls in US dollars."""
