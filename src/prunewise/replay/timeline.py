@@ -93,18 +93,17 @@ def series(policy: str, account: Account, cuts: Sequence[Iterable[Cut]], bill: B
     marks: list[CutMark] = []
     offset = 0
     for page, made in zip(account.pages, cuts, strict=True):
+        # A cut at a call that failed shows at the next one that was answered.
+        answered = np.flatnonzero(page.billed)
         by_call: dict[int, list[Cut]] = {}
         for cut in made:
-            by_call.setdefault(cut.call, []).append(cut)
+            at = int(np.searchsorted(answered, cut.call))
+            if at < len(answered):
+                by_call.setdefault(int(answered[at]), []).append(cut)
         for call, some in sorted(by_call.items()):
             first = min(cut.position + 1 for cut in some)
-            marks.append(
-                CutMark(
-                    offset + call,
-                    round(page.scale * sum(cut.removed for cut in some)),
-                    bool(page.billed[call]) and first < float(page.cached[call]),
-                )
-            )
+            removed = round(page.scale * sum(cut.removed for cut in some))
+            marks.append(CutMark(offset + call, removed, first < float(page.cached[call])))
         offset += len(page.calls)
     return Series(policy, _tokens(bill, _shown(account)), tuple(marks))
 
