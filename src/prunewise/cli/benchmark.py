@@ -18,7 +18,7 @@ import msgspec
 
 from prunewise.cli import console
 from prunewise.cli.console import complain, count
-from prunewise.cli.progress import Pace, progress
+from prunewise.cli.progress import progress
 from prunewise.errors import InputError
 from prunewise.settings import DEFAULTS
 
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from prunewise.prices import PriceBook
     from prunewise.replay.corpus import Listing, Source
     from prunewise.replay.journal import Journal, Rows
+    from prunewise.replay.results import ErrorRow
     from prunewise.replay.runner import Choice, Inquiry
+    from prunewise.replay.totals import Totals
 
 _EXTRA = ("numpy", "platformdirs", "portalocker")
 _DEFAULT_POLICIES = ("none", "documented", "two-level", "both", "langchain", "optimal")
 _NONE, _OPTIMAL = "none", "optimal"
 _BOTH = "both"
-_YOURS = "your settings"
 _FILE = click.Path(path_type=Path)
 _FORMATS = ("pi", "claude-code", "codex", "copilot", "opencode", "gemini-cli", "swe-agent", "request")
 _DEFAULT_RATIOS = (0.1,)
@@ -155,7 +156,7 @@ def benchmark(
 
     PATHS are files, folders, globs or URLs; without any, the sessions of every known agent on this machine.
     """
-    _need_extra()
+    _need_extra(parquet, html)
     from prunewise.replay import corpus, runner
 
     if events and (as_json or parquet or html or share):
@@ -167,6 +168,7 @@ def benchmark(
         tuple(choice for choice in choices if choice.name != _OPTIMAL),
         with_optimal=not policies or _OPTIMAL in policies,
         with_loss=not no_loss,
+        with_timeline=html is not None,
         prices=_prices(prices, read, write, ttl),
         window=window,
         reserve=reserve,
@@ -180,14 +182,26 @@ def benchmark(
         _print_events(sources, inquiry)
         return
     with _journal(inquiry, resume=resume) as journal:
-        _run(sources, inquiry, journal, jobs or os.cpu_count() or 1, dask)
-        _summary(journal.rows(sources), active)
+        problems = _run(sources, inquiry, journal, jobs or os.cpu_count() or 1, dask)
+        _warn([*listing.problems, *problems], share=share)
+        rows = journal.rows(sources)
+        totals = _gather(rows, ratios, sweep_max, active)
+        if parquet:
+            _write_parquet(rows, parquet, share=share)
+        if html:
+            _write_html(totals, rows, html, share=share)
+        _print(totals, as_json=as_json, share=share)
 
 
-def _need_extra() -> None:
-    if not all(find_spec(name) for name in _EXTRA):
+def _need_extra(parquet: Path | None, html: Path | None) -> None:
+    needed = (*_EXTRA, *(("pyarrow",) if parquet else ()), *(("jinja2", "matplotlib") if html else ()))
+    if not all(find_spec(name) for name in needed):
         message = "`benchmark` needs its extra: pip install 'prunewise[cli,replay]'"
         raise InputError(message)
+    for file in (parquet, html):
+        if file is not None and not file.absolute().parent.is_dir():
+            message = f"{file}: there is no folder {file.parent}"
+            raise InputError(message)
 
 
 # ---------------------------------------------------------------- what is asked
@@ -195,18 +209,23 @@ def _need_extra() -> None:
 
 def _policies(names: Sequence[str]) -> tuple[list[Choice], str]:
     """The policies to compare, and the name of the one that the user's settings stand for."""
+    from prunewise.replay.report.words import YOURS
     from prunewise.replay.runner import Choice, choose
     from prunewise.stores.settings_files import load
 
-    asked = dict.fromkeys((_NONE, *(names or _DEFAULT_POLICIES)))
-    choices = [Choice(name) if name == _OPTIMAL else choose(name) for name in asked]
+    choices: list[Choice] = []
+    for name in dict.fromkeys((_NONE, *(names or _DEFAULT_POLICIES))):
+        choice = Choice(name) if name == _OPTIMAL else choose(name)
+        if any(choice.name == other.name for other in choices):
+            choice = Choice(name, choice.settings)
+        choices.append(choice)
     loaded = load()
     console.warn(loaded.warnings)
     mine = loaded.settings
     if msgspec.structs.replace(mine, window=None, reserve=DEFAULTS.reserve) == DEFAULTS:
         active = Choice(_BOTH)
     else:
-        active = next((one for one in choices if one.settings == mine), Choice(_YOURS, mine))
+        active = next((one for one in choices if one.settings == mine), Choice(YOURS, mine))
     if active not in choices:
         choices.append(active)
     return choices, active.name
@@ -309,54 +328,84 @@ def _journal(inquiry: Inquiry, *, resume: bool) -> Generator[Journal]:
         journal.close()
 
 
-def _run(sources: Sequence[Source], inquiry: Inquiry, journal: Journal, jobs: int, dask: str | None) -> Pace:
+def _run(
+    sources: Sequence[Source], inquiry: Inquiry, journal: Journal, jobs: int, dask: str | None
+) -> list[ErrorRow]:
+    """Replay what the journal does not know yet; what could not be replayed."""
+    from prunewise.replay.results import ErrorRow
     from prunewise.replay.runner import run
 
     known = sum(source in journal for source in sources)
     if known:
         complain(f"going on: {known:,} of {count(len(sources), 'file')} are done already")
+    problems: list[ErrorRow] = []
+    any_session = False
     try:
         with progress() as pace:
-            for _ in run(sources, inquiry, jobs=jobs, dask=dask, journal=journal, progress=pace):
-                pass
+            for row in run(sources, inquiry, jobs=jobs, dask=dask, journal=journal, progress=pace):
+                if isinstance(row, ErrorRow):
+                    problems.append(row)
+                else:
+                    any_session = True
     except KeyboardInterrupt:
-        complain(f"interrupted after {count(len(journal), 'file')}; --resume goes on from here")
+        complain(f"interrupted after {count(len(journal), 'file')}: --resume goes on from here")
         raise
-    return pace
+    if not any_session:
+        console.warn([f"{row.source}: {row.reason}" for row in problems])
+        message = "no session could be replayed" if problems else "no session is what was asked for"
+        raise InputError(message)
+    return sorted(problems, key=lambda row: row.source)
 
 
-def _summary(rows: Rows, active: str) -> None:
-    from prunewise.replay.results import ErrorRow
+def _warn(problems: Sequence[ErrorRow], *, share: bool) -> None:
+    if share and problems:
+        complain(f"warning: {count(len(problems), 'file')} could not be replayed")
+    elif not share:
+        console.warn([f"{row.source}: {row.reason}" for row in problems])
 
-    costs: dict[str, float] = {}
-    problems: list[str] = []
-    sessions = calls = 0
-    for row in rows:
-        if isinstance(row, ErrorRow):
-            problems.append(f"{row.source}: {row.reason}")
-        elif not row.excluded:
-            sessions += 1
-            calls += row.llm_calls
-            for figures in row.figures:
-                costs[figures.policy] = costs.get(figures.policy, 0.0) + figures.net_cost
-    console.warn(problems)
-    if not sessions:
-        raise InputError("no session could be replayed")
-    columns = (
-        console.Column("policy"),
-        console.Column("base input tokens", "right"),
-        console.Column("change", "right"),
-    )
-    base = costs[_NONE] or 1.0
-    lines = [
-        (
-            f"{name} (yours)" if name == active else name,
-            console.number(round(cost)),
-            f"{100 * (cost / base - 1):+.2f}%",
-        )
-        for name, cost in costs.items()
-    ]
-    out = console.stdout()
-    console.show(
-        out, f"{count(sessions, 'session')}, {count(calls, 'LLM call')}", console.table(columns, lines)
-    )
+
+# ---------------------------------------------------------------- reports
+
+
+def _gather(rows: Rows, ratios: Sequence[float], sweep_max: int, active: str) -> Totals:
+    from prunewise.replay import totals
+
+    return totals.gather(rows, ratios, sweep_max, active)
+
+
+def _write_parquet(rows: Rows, path: Path, *, share: bool) -> None:
+    from prunewise.replay.report import parquet
+
+    with _naming(path):
+        for written in parquet.write(rows, path, share=share):
+            complain(f"written: {written}")
+
+
+def _write_html(totals: Totals, rows: Rows, path: Path, *, share: bool) -> None:
+    from prunewise.replay.report import html
+
+    with _naming(path):
+        html.write(totals, rows, path, share=share)
+        complain(f"written: {path}")
+
+
+@contextmanager
+def _naming(path: Path) -> Generator[None]:
+    """A file that cannot be written is the user's to see to."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{path}: {(error.strerror or str(error)).lower()}"
+        raise InputError(message) from None
+
+
+def _print(totals: Totals, *, as_json: bool, share: bool) -> None:
+    if as_json:
+        from prunewise.replay.report import document
+
+        console.write_json(document.to_json(totals, share=share))
+        return
+    from prunewise.replay.report import share as sharing
+    from prunewise.replay.report import terminal
+
+    console.show(console.stdout(), *terminal.parts(sharing.anonymous(totals) if share else totals))

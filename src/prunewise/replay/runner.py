@@ -66,6 +66,7 @@ class Inquiry(msgspec.Struct, frozen=True):
     policies: tuple[Choice, ...] = ()
     with_optimal: bool = False
     with_loss: bool = True
+    with_timeline: bool = False
     prices: PriceBook = PriceBook()
     window: int = 200_000
     """The context window where the model's is not known, in tokens."""
@@ -80,6 +81,7 @@ class Inquiry(msgspec.Struct, frozen=True):
             tuple(choice.policy() for choice in self.policies),
             with_optimal=self.with_optimal,
             with_loss=self.with_loss,
+            with_timeline=self.with_timeline,
             prices=_Book(self.prices),
             window=self.window,
             reserve=self.reserve,
