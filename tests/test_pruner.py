@@ -853,6 +853,20 @@ def test_in_another_process_the_markers_of_before_lead_somewhere():
     assert again.recall(markers.reference_in(one.text) or "").startswith('Input: {"command": "xxx')
 
 
+def test_the_output_of_another_tool_named_recall_is_its_own():
+    history = flat(
+        user(),
+        bash("c1", "make", HUGE),
+        used("c2", "recall", {"ref": "c1"}, "other " + HUGE),
+        used("c3", "recall", {"ref": "c1"}, "other " + HUGE),
+        *turns(2),
+    )
+    pruner = pruner_of()
+    [one] = pruner.project(history).edits
+    assert markers.reference_in(one.text) == "c2"
+    assert pruner.recall("c2:full") == "other " + HUGE
+
+
 def test_what_a_recall_showed_does_not_take_the_place_of_the_original():
     history = flat(user(), bash("c1", "make", HUGE), user(), used("c2", "recall", {"ref": "c1"}, "half"))
     pruner = pruner_of(data=MASKING)

@@ -7,6 +7,7 @@ does not say the time.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 import warnings
@@ -71,6 +72,10 @@ class Stats(msgspec.Struct, frozen=True):
     """Cumulative, from the ledger."""
     cache_breaks: int
     """How many requests changed something that had been sent before."""
+
+
+_BEGINNING = 64
+"""So many first characters tell whether an output is that of a recall."""
 
 
 class Pruner:
@@ -180,7 +185,8 @@ class Pruner:
     def _warn(self, text: str) -> None:
         if not self._warned:
             self._warned = True
-            warnings.warn(text, PrunewiseWarning, stacklevel=4)
+            with contextlib.suppress(PrunewiseWarning):  # turned into an error, it would stop the request
+                warnings.warn(text, PrunewiseWarning, stacklevel=4)
 
     # ---- reading
 
@@ -234,11 +240,17 @@ class Pruner:
         return engine
 
     def _recalled(self, asked: str, exchange: Exchange) -> str | None:
-        """The reference of the original that a recall returned, however deep recalls were recalled."""
+        """The reference of the original that a recall returned, however deep recalls were recalled.
+
+        None where the output does not begin as that original does: then another tool has the name.
+        """
         reference = asked.strip().removesuffix(markers.FULL)
         try:
             message = self.store.original(reference).message
+            begins = recall.recall(self.store, reference)[:_BEGINNING]
         except RecallError:
+            return None
+        if not exchange.result.text.startswith(begins):
             return None
         engine = self._engine
         for earlier in engine.recalls:
