@@ -381,6 +381,18 @@ export default prunewise();
 
 // ---------------------------------------------------------------- messages
 
+/** The lines of messages that entries hold. They are made once: entries never change. */
+const stored = new WeakMap<Message, Line>();
+
+function lineOf(entry: SessionEntry, message: Message): Line {
+	const known = stored.get(message);
+	if (known?.id === entry.id) return known;
+	const own = entry.type === "message" && entry.message === message;
+	const line = { key: entry.id, id: entry.id, size: size(message), stored: own };
+	if (own) stored.set(message, line);
+	return line;
+}
+
 /** The messages as pi is about to send them, and the entries that they come from. */
 function conversation(ctx: ExtensionContext, messages: Message[] | undefined): Conversation {
 	const own: Message[] = [];
@@ -388,14 +400,15 @@ function conversation(ctx: ExtensionContext, messages: Message[] | undefined): C
 	for (const { sourceEntry, messages } of ctx.sessionManager.buildSessionProjection().entries) {
 		for (const message of messages) {
 			if (message.role === "system") continue;
-			const stored = sourceEntry.type === "message" && sourceEntry.message === message;
 			own.push(message);
-			lines.push({ key: sourceEntry.id, id: sourceEntry.id, size: size(message), stored });
+			lines.push(lineOf(sourceEntry, message));
 		}
 	}
 	if (!messages) return { lines, messages: own };
-	if (messages.length === own.length && messages.every((one, at) => alike(one, own[at]))) {
-		return { lines: messages.map((message, at) => matched(message, lines[at])), messages };
+	if (messages.length === own.length) {
+		let at = 0;
+		for (; at < own.length && alike(messages[at], own[at]); at++) lines[at] = matched(messages[at], lines[at]);
+		if (at === own.length) return { lines, messages };
 	}
 	// Another extension has added or removed messages: each is looked for on its own.
 	const waiting = new Map<string, Line[]>();
