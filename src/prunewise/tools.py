@@ -180,7 +180,7 @@ def file_operation(
         return None
     if action != "read":
         return FileOperation(action, path)
-    if any(arguments.get(key) is not None for key in vocabulary.narrowed_by):
+    if vocabulary.narrowed_by and any(arguments.get(key) is not None for key in vocabulary.narrowed_by):
         return None
     first, last = _lines(vocabulary, arguments)
     return FileOperation(action, path, first, last)
@@ -211,7 +211,7 @@ def normalise_path(path: str, cwd: str | None) -> str:
 
 def _positive(value: object, least: int = 1) -> float | None:
     """The number, where it is a positive one (or, with `least` 0, zero)."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
+    if value is None or not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     try:
         value = float(value)

@@ -92,7 +92,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     def is_output(self) -> bool:
         """Whether it holds the output of a tool, or of a shell command of the user's."""
         message: _Json = self.raw.get("message") if self.type == "message" else None
-        return isinstance(message, dict) and cast("Record", message).get("role") in _OUTPUT_ROLES
+        return message.__class__ is dict and message.get("role") in _OUTPUT_ROLES
 
     @property
     def bears_on_context(self) -> bool:
