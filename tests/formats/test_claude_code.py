@@ -205,16 +205,31 @@ def test_lines_repeated_after_a_resume_count_once() -> None:
     assert shape(recording)[0][1] == ("assistant", "call t1")
 
 
-def test_synthetic_answers_and_api_errors_are_no_llm_calls() -> None:
+def test_an_answer_that_claude_code_wrote_itself_is_no_llm_call() -> None:
     session = Session()
     session.user()
-    session.answer("m1", "API Error: 500", model="<synthetic>", isApiErrorMessage=True)
     session.answer(
         "m2", "No response requested.", model="<synthetic>", isApiErrorMessage=False, usage=usage()
     )
     recording = session.read()
     assert recording.llm_calls == 0
     assert shape(recording) == [[("user", "do it"), ("other", "No response requested.")]]
+
+
+def test_an_api_error_is_an_llm_call_that_failed() -> None:
+    session = Session()
+    session.user()
+    session.answer("m1", "API Error: 500", model="<synthetic>", isApiErrorMessage=True)
+    session.answer("m2", "here it is", usage=usage())
+    session.answer("m3", "API Error: 529", model="<synthetic>", isApiErrorMessage=True)
+    recording = session.read()
+    assert shape(recording) == [[("user", "do it"), ("assistant", "here it is")]]
+    calls = recording.epochs[0].calls
+    assert [(call.position, call.failed, call.usage is None) for call in calls] == [
+        (1, True, True),
+        (1, False, False),
+        (2, True, True),
+    ]
 
 
 # ------------------------------------------------------------------- who speaks
@@ -677,18 +692,17 @@ def test_no_value_of_a_wrong_type_makes_it_fall_over(data: st.DataObject) -> Non
     except InputError:
         return
     for epoch in recording.epochs:
-        assert all(epoch.messages[one.position].role == "assistant" for one in epoch.calls)
+        assert all(epoch.messages[one.position].role == "assistant" for one in epoch.calls if not one.failed)
 
 
 # ------------------------------------------------------------------- the corpus
 
 # The corpus counts every distinct message id, also those of answers that Claude Code wrote itself
-# (`<synthetic>`): no request was made for them.
+# ("No response requested."): no request was made for them.
 _SYNTHETIC = {
     "03a1382e": 1,
     "1c38adc0": 1,
     "53ea1606": 1,
-    "a032db5a": 1,
     "ab8c5aa0": 1,
 }
 
@@ -716,11 +730,13 @@ def test_the_corpus_is_read_as_its_manifest_counts(shared: Path) -> None:
                     found["calls"] += sum(isinstance(part, ToolCall) for part in message.parts)
                     found["errors"] += sum(isinstance(p, ToolResult) and p.is_error for p in message.parts)
             seen.update(ids)
+            found["failed"] += sum(one.failed for one in epoch.calls)
             found["usage"] += sum(one.usage is not None for one in epoch.calls)
             found["timed"] += sum(one.time is not None for one in epoch.calls)
         assert found["calls"] == int(row["tool_calls"]), row["file"]
         assert found["errors"] == int(row["tool_errors"]), row["file"]
-        assert found["usage"] == (recording.llm_calls if row["has_usage"] == "1" else 0), row["file"]
+        answered = recording.llm_calls - found["failed"]
+        assert found["usage"] == (answered if row["has_usage"] == "1" else 0), row["file"]
         assert found["timed"] == recording.llm_calls, row["file"]
 
 

@@ -444,7 +444,7 @@ def test_the_work_grows_with_the_session():
 # ---- recorded sessions
 
 DIGESTS: dict[str, tuple[int, str]] = {
-    "claude-code": (4963, "1fd98351a33f7579"),
+    "claude-code": (4963, "1f94bb62b20f9bba"),
     "codex": (2497, "26383b37d9ba6f4b"),
     "copilot": (162, "9189c9cb166a9e74"),
     "gemini": (72, "427bbe1805ac5e6e"),

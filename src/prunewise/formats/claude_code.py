@@ -334,6 +334,8 @@ class _Reader:
         self.places: dict[str, int] = {}
         """Which message of the epoch each line is in, by the line's uuid."""
         self.answers: dict[str, _Answer] = {}
+        self.failed: list[LLMCall] = []
+        """The epoch's requests that came to nothing."""
         self.counted: set[str] = set()
         """The answers of earlier epochs."""
         self.kept: tuple[Message, ...] = ()
@@ -364,7 +366,8 @@ class _Reader:
 
     def _assistant(self, entry: _Entry) -> None:
         if entry.record.get("isApiErrorMessage") is True:
-            return  # shown to the user, and never sent
+            self._fail(entry)
+            return
         answer_id = entry.answer_id
         if not answer_id:
             self._add(entry, "other", _parts(entry))
@@ -379,6 +382,12 @@ class _Reader:
                 self.messages.append(answer)
             answer.add(entry)
             self.places[entry.uuid] = answer.position
+
+    def _fail(self, entry: _Entry) -> None:
+        """A request that the API refused. What the user is told of it is never sent."""
+        self._send()
+        time = timestamp(entry.record.get("timestamp"))
+        self.failed.append(LLMCall(len(self.messages), None, time, provider=PROVIDER, failed=True))
 
     def _user(self, entry: _Entry) -> None:
         parts = _parts(entry)
@@ -464,11 +473,12 @@ class _Reader:
         """End the epoch, and give its messages; the next begins without any."""
         self._send()
         messages = tuple([_finished(one) for one in self.messages])
-        answers = [one for one in self.messages if isinstance(one, _Answer)]
+        answered = [one.call() for one in self.messages if isinstance(one, _Answer)]
         if messages:
-            self.epochs.append(Epoch(messages, tuple([one.call() for one in answers]), ended_by))
+            calls = sorted([*self.failed, *answered], key=lambda call: call.position)
+            self.epochs.append(Epoch(messages, tuple(calls), ended_by))
         self.counted.update(self.answers)
-        self.messages, self.answers, self.places = [], {}, {}
+        self.messages, self.answers, self.places, self.failed = [], {}, {}, []
         return messages
 
     def _add(self, entry: _Entry, role: Role, parts: tuple[Part, ...]) -> None:
