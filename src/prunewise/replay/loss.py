@@ -367,7 +367,9 @@ class _Planter:
         self._path = vocabulary.paths[0]
         self._messages = list(epoch.messages)
         self._answers = [
-            (call.position, number) for number, call in enumerate(epoch.calls) if not call.failed
+            (call.position, number)
+            for number, call in enumerate(epoch.calls)
+            if not call.failed and call.position < len(epoch.messages)
         ]
         self._results = [place for place in _places(epoch) if self._later(place.position)]
         self._users = [position for position, message in enumerate(epoch.messages) if message.role == "user"]

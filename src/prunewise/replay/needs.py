@@ -255,7 +255,7 @@ def need_events(
     host wrote, and the agent's own text and thinking. What the agent wrote into the input of a call is a
     source like any other, since an input can be pruned too.
 
-    Takes time in proportion to the epoch's text. An answer that failed uses nothing.
+    Takes time in proportion to the epoch's text. An answer that failed, or is not recorded, uses nothing.
 
     Args:
         epoch: the messages and LLM calls.
@@ -327,7 +327,7 @@ class _Pass:
         return tuple(made)
 
     def _uses_of(self, call: LLMCall, rare: Callable[[str], bool]) -> list[_Use]:
-        if call.failed:
+        if call.failed or call.position >= len(self._epoch.messages):
             return []
         uses: list[_Use] = []
         for index, part in enumerate(self._epoch.messages[call.position].parts):
