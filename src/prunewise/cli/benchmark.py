@@ -20,6 +20,7 @@ from prunewise.cli import console
 from prunewise.cli.console import complain, count
 from prunewise.cli.progress import progress
 from prunewise.errors import InputError
+from prunewise.formats.detect import READERS
 from prunewise.settings import DEFAULTS
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _DEFAULT_POLICIES = ("none", "documented", "two-level", "both", "langchain", "op
 _NONE, _OPTIMAL = "none", "optimal"
 _BOTH = "both"
 _FILE = click.Path(path_type=Path)
-_FORMATS = ("pi", "claude-code", "codex", "copilot", "opencode", "gemini-cli", "swe-agent", "request")
+_FORMATS = tuple(READERS)
 _DEFAULT_RATIOS = (0.1,)
 
 
