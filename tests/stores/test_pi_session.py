@@ -929,7 +929,7 @@ def test_what_others_write_at_the_last_moment_is_followed_too(file: Path, monkey
 
 def test_an_id_that_is_taken_is_not_used_again(file: Path, monkeypatch: pytest.MonkeyPatch):
     ids = iter(["e0000002", "00000001", "00000001", "00000002"])
-    monkeypatch.setattr(module.secrets, "token_hex", lambda _: next(ids))
+    monkeypatch.setattr(module.os, "urandom", lambda _: bytes.fromhex(next(ids)))
     PiSession.open(file).append([decision("c1"), decision("c2")])
     assert [entry["id"] for entry in appended(file)] == ["00000001", "00000002"]
 

@@ -13,7 +13,6 @@ import io
 import json
 import os
 import re
-import secrets
 import stat
 import time
 from bisect import bisect_right
@@ -693,9 +692,9 @@ class PiSession:
         lines = [b"\n"] if self._last_line_open else []  # closes a torn or unfinished last line
         taken: set[str] = set()
         for entry in entries:
-            name = secrets.token_hex(4)
+            name = os.urandom(4).hex()
             while name in self._by_id or name in taken:
-                name = secrets.token_hex(4)
+                name = os.urandom(4).hex()
             taken.add(name)
             custom_type, data = ledger.to_data(entry)
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
