@@ -206,7 +206,8 @@ def test_masking_is_a_function_of_messages_ledger_and_engagement(history: list[N
         if not (done.masked or done.decisions):
             continue
         fresh = pruner_for(quiet, copied(store))
-        fresh.engaged = grown.engaged
+        if grown.engaged:
+            fresh.engage()
         again = fresh.project(messages, window=WINDOW, reserve=RESERVE)
         assert again.edits == done.edits
         assert again.masked == done.masked
@@ -222,7 +223,8 @@ def test_running_again_on_the_projection_changes_nothing(
     for messages in prefixes(history):
         done = pruner.project(messages, window=window, reserve=RESERVE)
     again = pruner_for(setup, store)
-    again.engaged = pruner.engaged
+    if pruner.engaged:
+        again.engage()
     twice = again.project(done.request, window=window, reserve=RESERVE)
     places = {(edit.position, edit.part) for edit in done.edits}
     assert places.isdisjoint({(edit.position, edit.part) for edit in twice.edits})
@@ -230,7 +232,8 @@ def test_running_again_on_the_projection_changes_nothing(
         assert twice.decisions == ()
         assert twice.request is done.request
     stranger = pruner_for(setup)
-    stranger.engaged = pruner.engaged
+    if pruner.engaged:
+        stranger.engage()
     foreign = stranger.project(done.request, window=window, reserve=RESERVE)
     assert places.isdisjoint({(edit.position, edit.part) for edit in foreign.edits})
 

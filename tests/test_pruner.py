@@ -217,7 +217,8 @@ def test_after_a_changed_prefix_it_sends_what_a_fresh_one_would(change: str, win
     changed = CHANGES[change](list(history))
     fresh = pruner_of(Memory("c", pruner.store.ledger()))
     done = pruner.project(changed, now=1.0, window=window, reserve=100)
-    fresh.engaged = pruner.engaged
+    if pruner.engaged:
+        fresh.engage()
     again = fresh.project(changed, now=1.0, window=window, reserve=100)
     assert done.error is None
     assert done.edits == again.edits
@@ -482,6 +483,35 @@ def test_the_raw_size_has_dropped_where_only_a_shell_output_went():
     assert pruner.project(history, window=10_000, reserve=1_000).masked == 1
     pruner.project([history[0], *history[2:]], window=12_000, reserve=1_000)
     assert not pruner.engaged
+
+
+def test_a_host_that_tells_its_compactions_may_go_to_a_smaller_branch():
+    history = loaded(9_500)
+    pruner = pruner_of(data=MASKING, tells_compactions=True)
+    pruner.project(history, window=10_000, reserve=1_000)
+    pruner.project(history[:1], window=10_000, reserve=1_000)
+    assert pruner.engaged
+    pruner.compacted()
+    assert not pruner.engaged
+
+
+def test_masking_that_had_engaged_before_goes_on():
+    pruner = pruner_of(data=MASKING, engaged=True)
+    assert pruner.project(loaded(5_000), window=10_000, reserve=1_000).masked == 1
+
+
+def test_another_policy_goes_on_with_the_conversation():
+    history = twice_read()
+    pruner = pruner_of(tells_compactions=True)
+    marked = pruner.project(history).request
+    pruner.engage()
+    off = pruner.under(Policy({"enabled": False}))
+    assert off.project(history).request is history
+    on = off.under(Policy(EAGER))
+    assert on.engaged
+    assert on.project(history).request == marked
+    assert on.cache_breaks == 2, "off and on again changed what had gone out"
+    assert not on.under(Policy({"pruning": {"enabled": False}})).engaged
 
 
 def test_a_longer_conversation_with_another_prefix_stays_engaged():

@@ -17,10 +17,10 @@ class Messages:
 
     def __init__(self, format: Format) -> None:
         self.natives: list[Native] = []
+        self.ids: list[str] = []
         self.named = False
         """Whether the host gave the ids; else positions make them up."""
         self._format = format
-        self._ids: list[str] = []
 
     def __len__(self) -> int:
         return len(self.natives)
@@ -28,7 +28,7 @@ class Messages:
     def copy(self) -> Messages:
         """Another one that has seen the same."""
         copied = Messages(self._format)
-        copied.natives, copied._ids = self.natives.copy(), self._ids.copy()
+        copied.natives, copied.ids = self.natives.copy(), self.ids.copy()
         copied.named = self.named
         return copied
 
@@ -39,10 +39,10 @@ class Messages:
         known = len(self)
         told_anew: list[int] = []
         try:
-            if (ids is None or ids[:known] == self._ids) and natives[:known] == self.natives:
+            if (ids is None or ids[:known] == self.ids) and natives[:known] == self.natives:
                 return known, told_anew
             for position, (old, new) in enumerate(zip(self.natives, natives, strict=False)):
-                if ids is not None and ids[position] != self._ids[position]:
+                if ids is not None and ids[position] != self.ids[position]:
                     return position, told_anew
                 if old is not new and old != new:
                     if not self._format.same(old, new):
@@ -54,7 +54,7 @@ class Messages:
 
     def cut(self, kept: int) -> None:
         """Forget all but the first `kept`."""
-        del self.natives[kept:], self._ids[kept:]
+        del self.natives[kept:], self.ids[kept:]
 
     def read(self, natives: Sequence[Native], ids: Sequence[str] | None) -> list[Message]:
         """Follow on to these, whose beginning is known: what is new, read.
@@ -68,7 +68,7 @@ class Messages:
         read = self._format.read
         messages = [read(native, name) for native, name in zip(new, names, strict=True)]
         self.natives += new
-        self._ids += names
+        self.ids += names
         self.named = ids is not None
         return messages
 

@@ -89,8 +89,14 @@ class Pruner:
         conversation: str = "",
         *,
         cwd: str | None = None,
+        engaged: bool = False,
+        tells_compactions: bool = False,
     ) -> None:
-        """Without a store the ledger and the originals live in memory, as long as this object."""
+        """Without a store the ledger and the originals live in memory, as long as this object.
+
+        `engaged`: masking has engaged in this conversation before. `tells_compactions`: the host calls
+        `compacted`; else a conversation that gets smaller counts as compacted.
+        """
         self.format = formats.named(format) if isinstance(format, str) else format
         self.policy = policy or Policy()
         self.store: Store = store or Memory(conversation)
@@ -100,7 +106,8 @@ class Pruner:
         self._messages = Messages(self.format)
         self._originals = Originals(self.store, self.format, self._messages)
         self._projection = Projection(self.format)
-        self._engagement = Engagement()
+        self._engagement = Engagement(engaged)
+        self._tells_compactions = tells_compactions
         self._called_at: float | None = None
         self._observed: Usage | None = None
         self._warned = False
@@ -205,13 +212,13 @@ class Pruner:
 
     def _read_other(self, kept: int, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         """The same where only the first `kept` messages are as they were. A smaller conversation has been
-        compacted: masking starts again from raw.
+        compacted, unless the host tells that itself: masking starts again from raw.
         """
         size = self._engine.context.raw
         self._restart(kept)
         self._engagement.unseen = range(kept, len(natives))
         self._read_new(natives, ids)
-        if self._engine.context.raw < size:
+        if self._engine.context.raw < size and not self._tells_compactions:
             self._engagement.engaged = False
             if self._engine.masked:
                 self._restart(len(natives))
@@ -225,6 +232,26 @@ class Pruner:
                     messages[position] = msgspec.structs.replace(message, usage=usage)
                 break
         return messages
+
+    def under(self, policy: Policy) -> Pruner:
+        """The same conversation under another policy, from here on. What stands and what has been sent
+        stays; what is masked is looked at afresh. This one is of no more use.
+        """
+        other = Pruner(
+            self.format,
+            policy,
+            self.store,
+            cwd=self._cwd,
+            tells_compactions=self._tells_compactions,
+        )
+        other.cache_breaks = self.cache_breaks
+        other._called_at, other._observed, other._warned = self._called_at, self._observed, self._warned
+        other.read(self._messages.natives, ids=self._messages.ids if self._messages.named else None)
+        other._projection = self._projection
+        other._projection.start_over(other._engine, len(other._messages))
+        if policy.settings.pruning.enabled:
+            other._engagement = self._engagement
+        return other
 
     # ---- the engine
 
@@ -295,9 +322,9 @@ class Pruner:
         """Whether masking has engaged; it stays so until the conversation gets smaller."""
         return self._engagement.engaged
 
-    @engaged.setter
-    def engaged(self, engaged: bool) -> None:
-        self._engagement.engaged = engaged
+    def engage(self) -> None:
+        """Have masking engage, whatever the estimate says: the host knows that the context is full."""
+        self._engagement.engaged = True
 
     def check_compaction(self, window: int, reserve: int) -> CompactionCheck:
         """Whether a compaction that the host is about to run on its threshold can be left out, in tokens.

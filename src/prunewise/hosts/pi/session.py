@@ -61,8 +61,14 @@ class Session:
         loaded = settings_files.load(self.settings_folder, model=hello.model)
         self.warnings = loaded.warnings
         self.settings = self._merged(loaded)
-        self.pruner = self._fresh_pruner()
-        self.pruner.engaged = self.carried.engaged
+        self.pruner = Pruner(
+            "pi",
+            Policy(self.settings),
+            self.store,
+            cwd=hello.cwd,
+            engaged=self.carried.engaged,
+            tells_compactions=True,
+        )
         self.last_check: CompactionCheck | None = None
         """The prune gate's last answer."""
         self.last: Projected | None = None
@@ -107,15 +113,8 @@ class Session:
             problem = str(error)
             unsaved[key] = list(value) if isinstance(value, tuple) else value
         self.carried = msgspec.structs.replace(self.carried, unsaved=unsaved)
-        engaged, breaks = self.pruner.engaged, self.pruner.cache_breaks
-        self.pruner = self._fresh_pruner()
-        self.pruner.read(self._natives, ids=self._ids)
-        self.pruner.engaged = engaged and self.settings.pruning.enabled
-        self.pruner.cache_breaks = breaks
+        self.pruner = self.pruner.under(Policy(self.settings))
         return problem
-
-    def _fresh_pruner(self) -> Pruner:
-        return Pruner("pi", Policy(self.settings), self.store, cwd=self.hello.cwd)
 
     # ---- the conversation
 
@@ -174,9 +173,7 @@ class Session:
             self.store.reread()
         if moved or again:
             pruner.follow()
-        engaged = pruner.engaged
         pruner.read(self._natives, ids=self._ids)
-        pruner.engaged = engaged  # another branch may be shorter: that is no compaction
         answered = _answered_at(new)
         if answered is not None:
             pruner.observe(now=answered)
@@ -207,7 +204,7 @@ class Session:
         check = self.pruner.check_compaction(self.window, self.reserve)
         self.last_check = check
         if check.cancel:
-            self.pruner.engaged = True  # pi is over its threshold, whatever the estimate here says
+            self.pruner.engage()  # pi is over its threshold, whatever the estimate here says
         return self.answer(cancel=check.cancel)
 
     def compacted(self) -> Answer:
