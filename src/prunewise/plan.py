@@ -61,7 +61,7 @@ class Plan(msgspec.Struct, frozen=True):
             "proposals": [{key: proposal[key] for key in _PROPOSAL_KEYS} for proposal in proposals],
             "verdict": None if self.verdict is None else verdict_to_dict(self.verdict),
             "decisions": [to_data(decision)[1] for decision in self.decisions],
-            "masked": msgspec.to_builtins(self.masked),
+            "masked": [msgspec.to_builtins(one) for one in self.masked],
         }
 
 
