@@ -1,5 +1,5 @@
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,3 @@ def pi(tmp_path: Path, model: ModelServer) -> Pi:
     agent = Pi(tmp_path, model.port)
     agent.install()
     return agent
-
-
-MakePi = Callable[..., Pi]

@@ -74,6 +74,22 @@ class Seen:
         return found
 
     @property
+    def thoughts(self) -> list[dict[str, Any]]:
+        """The thinking blocks, in order."""
+        contents = [one["content"] for one in self.messages if isinstance(one["content"], list)]
+        return [block for content in contents for block in content if block["type"] == "thinking"]
+
+    def result(self, call: str) -> Any:
+        """The content of a tool result (Anthropic): its blocks, or a text."""
+        contents = [one["content"] for one in self.messages if isinstance(one["content"], list)]
+        found = [block for content in contents for block in content if block.get("tool_use_id") == call]
+        return found[0]["content"]
+
+    def reference(self, call: str) -> str:
+        """The recall reference in the marker of a tool result."""
+        return self.results[call].split("recall ")[1].split(" ")[0]
+
+    @property
     def tools(self) -> list[str]:
         return [one.get("name") or one["function"]["name"] for one in self.body.get("tools") or ()]
 

@@ -24,6 +24,8 @@ class Pi:
     """One agent folder with one project, and the extension installed for the Python that runs this."""
 
     def __init__(self, folder: Path, port: int, *, window: int = 128_000, api: str = "anthropic") -> None:
+        self.wrapper: list[str] = []
+        """A program, with its arguments, that starts pi."""
         self.agent = folder / "agent"
         self.project = folder / "project"
         self.agent.mkdir(parents=True)
@@ -105,7 +107,7 @@ class Pi:
     # ---- runs
 
     def command(self, *arguments: str) -> list[str]:
-        return [str(NODE), str(PI), *arguments]
+        return [*self.wrapper, str(NODE), str(PI), *arguments]
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run pi to its end."""
