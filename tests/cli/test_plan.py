@@ -333,6 +333,16 @@ def test_a_file_that_is_no_session_is_one_line_on_stderr(run: Run, tmp_path: Pat
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [("plan",), ("prune",), ("recall", "#1")])
+def test_a_session_of_another_agent_is_told_by_its_name(run: Run, tmp_path: Path, command: tuple[str, ...]):
+    path = tmp_path / "rollout.jsonl"
+    path.write_text('{"timestamp":"2026-01-01T00:00:00.000Z","type":"session_meta","payload":{"id":"1"}}\n')
+    done = run(command[0], path, *command[1:])
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"prunewise: {path}: not a pi session")
+    assert done.err.endswith("; it is one of codex, which `prunewise benchmark` reads\n")
+
+
 def fifo(path: Path) -> None:
     os.mkfifo(path)
 

@@ -158,6 +158,16 @@ def test_the_cost_is_told_before(run: Run, various: Sample):
     assert "threshold 22: it" in text
 
 
+def test_a_long_id_is_shortened_in_what_people_read_and_whole_in_json(run: Run, sample: Sample):
+    long = "call_" + "x" * 400
+    sample.user("begin")
+    sample.read(long)
+    done = run("prune", sample.path, "--prune", long)
+    assert done.code == 0
+    assert max(map(len, done.out.splitlines())) <= 110
+    assert run("prune", sample.path, "--restore", long, "--json").json["restored"][0]["call"] == long
+
+
 def test_pruning_and_restoring_may_be_said_in_any_order_and_the_last_holds(run: Run, various: Sample):
     for _ in range(2):
         run("prune", various.path, "--prune", "call_read")

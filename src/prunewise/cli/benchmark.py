@@ -65,7 +65,10 @@ def _seconds(context: click.Context, option: click.Parameter, value: str | None)
     return float(found[1]) * {"m": 60, "h": 3600}.get(found[2], 1)
 
 
-@click.command(epilog="Example: prunewise benchmark --since 30d --html report.html")
+@click.command(
+    short_help="What pruning would have saved, cost and lost.",
+    epilog="Example: prunewise benchmark --since 30d --html report.html",
+)
 @click.argument("paths", nargs=-1)
 @click.option(
     "--policy",

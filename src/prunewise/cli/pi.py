@@ -66,7 +66,7 @@ def uninstall(*, project: bool, as_json: bool) -> None:
     click.echo(f"{'Removed' if was_there else 'Nothing to remove'}: {path}")
 
 
-@pi.command(epilog="Example: prunewise pi doctor")
+@pi.command(short_help="Say whether it works, and what is wrong.", epilog="Example: prunewise pi doctor")
 @_JSON
 def doctor(*, as_json: bool) -> int:
     """Say what is installed, whether it works, and what is in its way.

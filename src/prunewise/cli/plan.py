@@ -65,7 +65,10 @@ def plan(
     leaf: str | None,
     as_json: bool,
 ) -> None:
-    """Show what would go from SESSION, and why. Nothing is changed."""
+    """Show what would go from SESSION, and why. Nothing is changed.
+
+    SESSION is a session file of pi, which keeps them below ~/.pi/agent/sessions.
+    """
     conversation = converse(session, leaf=leaf, settings=settings, cwd=cwd)
     if at is not None:
         if at > conversation.of:

@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(path_type=Path)
 _WIDEST = 60
+_WIDEST_ID = 40
 _MORE_LOOKS = 3
 _SECONDS_BETWEEN_LOOKS = 0.3
 _STYLES = {"active": "", "pruned": "cyan", "restored": "yellow"}
 
 
-@click.command(epilog="Example: prunewise prune examples/session.jsonl --prune toolu_c737")
+@click.command(
+    short_help="Prune and restore by hand.",
+    epilog="Example: prunewise prune examples/session.jsonl --prune toolu_c737",
+)
 @click.argument("session", type=_FILE)
 @click.option("--prune", "prune_ids", multiple=True, metavar="ID", help="Prune the result of this call.")
 @click.option(
@@ -61,9 +65,10 @@ def prune(
 ) -> None:
     """List what can be pruned in SESSION, prune it, and restore it.
 
-    An ID is a call's id, or as much of its beginning as no other id has. Without an ID this prints the
-    list, and on a terminal asks what to prune or restore. Entries are added at the end of the session
-    file; what is in it stays as it is. A prune that is already there is left alone.
+    SESSION is a session file of pi. An ID is a call's id, or as much of its beginning as no other id has.
+    Without an ID this prints the list, and on a terminal asks what to prune or restore. Entries are added
+    at the end of the session file; what is in it stays as it is. A prune that is already there is left
+    alone.
     """
     by_id = bool(prune_ids or restore_ids)
     if of_input and not by_id:
@@ -255,7 +260,8 @@ class _Change:
         if part is None:
             return f"{call}, whose exchange is not sent any more"
         what = console.elided(self.desk.what(part), _WIDEST)
-        return f"{cell(part.exchange.call.name)} {what} ({call}, {count(part.tokens, 'token')})"
+        shown = console.elided(call, _WIDEST_ID)
+        return f"{cell(part.exchange.call.name)} {what} ({shown}, {count(part.tokens, 'token')})"
 
     def carry_out(self, *, force: bool) -> None:
         """Add the entries to the file, and see in the file what they do.

@@ -8,10 +8,13 @@ import click
 
 from prunewise import recall as recalling
 from prunewise.cli import console
-from prunewise.stores.pi_session import PiSession
+from prunewise.cli.sessions import opened
 
 
-@click.command(epilog="Example: prunewise recall examples/session.jsonl '#7:full'")
+@click.command(
+    short_help="Print what a marker stands for.",
+    epilog="Example: prunewise recall examples/session.jsonl '#7:full'",
+)
 @click.argument("session", type=click.Path(path_type=Path))
 @click.argument("reference", metavar="REF")
 @click.option(
@@ -20,10 +23,11 @@ from prunewise.stores.pi_session import PiSession
 def recall(*, session: Path, reference: str, as_json: bool) -> None:
     """Print the output that the reference REF in a marker of SESSION leads to.
 
-    REF is #LINE or an entry's id; in a shell, put it in quotes. Of a long output this prints the
-    beginning; with :full behind REF it prints all of it, exactly as it is stored.
+    SESSION is a session file of pi. REF is #LINE or an entry's id; in a shell, put it in quotes. Of a
+    long output this prints the beginning; with :full behind REF it prints all of it, exactly as it is
+    stored.
     """
-    store = PiSession.open(session)
+    store = opened(session)
     text = recalling.recall(store, reference)
     if as_json:
         original = recalling.original(store, reference)

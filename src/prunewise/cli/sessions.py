@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from prunewise import ledger
 from prunewise.cli.console import warn
+from prunewise.errors import InputError
+from prunewise.formats.detect import HEAD, detect
 from prunewise.pruner import Policy, Pruner
 from prunewise.stores import Original
 from prunewise.stores.pi_session import ContextMessage, PiSession
@@ -88,6 +91,25 @@ class Conversation(msgspec.Struct, frozen=True):
         warn([*self.loaded.warnings, *self.session.warnings])
 
 
+def opened(path: Path) -> PiSession:
+    """A pi session by its path.
+
+    Raises:
+        InputError: it is none; where another agent wrote it, with what can be done.
+    """
+    try:
+        return PiSession.open(path)
+    except InputError as error:
+        with suppress(OSError, ValueError):
+            if path.is_file():
+                with path.open("rb") as file:
+                    agent = detect(file.read(HEAD))
+                if agent not in (None, "pi"):
+                    message = f"{error}; it is one of {agent}, which `prunewise benchmark` reads"
+                    raise InputError(message) from None
+        raise
+
+
 def converse(
     path: Path, *, leaf: str | None = None, settings: Path | None = None, cwd: Path | None = None
 ) -> Conversation:
@@ -98,7 +120,7 @@ def converse(
         SettingsError: the settings were named, and cannot be read.
     """
     loaded = None if settings is None else load_file(settings)
-    session = PiSession.open(path)
+    session = opened(path)
     place = session.cwd if cwd is None else os.path.abspath(cwd)  # noqa: PTH100 - links stay as they are named
     if leaf is None:
         leaf = session.leaf
