@@ -45,11 +45,11 @@ def test_everything_is_there():
         "Information loss",
         "The documented harness",
         "p50 10, p90 10",
-        "Sessions that documented makes dearer",
+        'Sessions that "documented" makes dearer',
         "/home/user/sessions/00.jsonl",
         "edit-regret: key",
-        "Verdict: On these 14 sessions documented would have cost",
-        "Better, and by more than chance would explain: settings.json",
+        'Verdict: On these 14 sessions "documented" would have cost',
+        'Better, and by more than chance would explain: "settings.json"',
     ):
         assert piece in " ".join(text.split()), piece
 
@@ -57,7 +57,7 @@ def test_everything_is_there():
 def test_a_loss_is_as_prominent_as_a_gain():
     gains = written([pair(f"{n:02}", 100, 80 + n % 3) for n in range(20)])
     loses = written([pair(f"{n:02}", 100, 120 + n % 3) for n in range(20)])
-    assert "Verdict: On these 20 sessions documented would have cost 19.1% less" in gains
+    assert 'Verdict: On these 20 sessions "documented" would have cost 19.1% less' in gains
     assert "it loses: the" in " ".join(loses.split())
     assert "Better, and by more than chance would explain: no pruning." in " ".join(loses.split())
 

@@ -305,7 +305,9 @@ def test_few_sessions_have_no_interval():
     alone = gather([pair("a", 100, 50)])
     assert documented(alone).net.change == -0.5
     assert alone.verdict.outcome == "undecided"
-    assert alone.verdict.sentences[0].startswith("On this one session documented would have cost 50.0% less")
+    assert alone.verdict.sentences[0].startswith(
+        'On this one session "documented" would have cost 50.0% less'
+    )
 
 
 # ------------------------------------------------------------------ verdict
@@ -371,7 +373,7 @@ def test_a_better_policy_is_named_and_the_optimum_is_none():
     verdict = gather(three(80)).verdict
     assert [(one.policy, one.certain) for one in verdict.better] == [("both", True)]
     assert (
-        "Better, and by more than chance would explain: both (-19.1% against no pruning)."
+        'Better, and by more than chance would explain: "both" (-19.1% against no pruning).'
         in verdict.sentences
     )
     assert "None of the compared policies would have done better." in gather(three(95)).verdict.sentences

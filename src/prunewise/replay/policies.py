@@ -2,6 +2,19 @@
 
 Ours run on the engine as it stands. The others are written from their public documentation, so that
 they can be compared on the same sessions: they decide what goes, the bill and the loss are one for all.
+
+`clear-tool-uses` follows the table of options in Anthropic's "Context editing"
+(platform.claude.com/docs/en/build-with-claude/context-editing, read 2026-11-30) at its defaults: past
+100,000 input tokens of the whole prompt; the newest 3 pairs of call and result stay; no tool is excluded,
+no least amount asked for, inputs stay. The client sends the whole history each time, so past the trigger
+each call clears all but the newest 3. The text that stands in is not documented: ours is as long as one.
+
+`langchain` follows ClearToolUsesEdit in ContextEditingMiddleware (langchain 1, commit 925aa15f, agents/
+middleware/context_editing.py, read 2026-11-30) at its defaults: past 100,000 tokens of the messages alone,
+system prompt and tools aside, counted at four characters each and three for each message
+(count_tokens_approximately); the newest 3 results stay; `[cleared]` stands in. It edits a copy, so each
+call counts the conversation in full. With a `clear_at_least` it would stop clearing once that is reached,
+where Anthropic's would not begin unless it can be; both default to none.
 """
 
 from __future__ import annotations
@@ -18,7 +31,7 @@ from prunewise.errors import InputError
 from prunewise.ledger import Decision, Target
 from prunewise.masking import engages
 from prunewise.settings import DEFAULTS, Settings
-from prunewise.tokens import DOCUMENTED, text_tokens
+from prunewise.tokens import DOCUMENTED, PI, text_tokens
 from prunewise.tools import Vocabulary
 from prunewise.transcript import TOOL_RESULT, Exchange, Kind, Message, ToolCall, ToolResult, Transcript
 
@@ -40,7 +53,7 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def removed(self) -> int:
-        """What it takes out of each request, in tokens."""
+        """What it takes out of each request, in tokens; below zero where the marker is the longer one."""
         return self.before - self.after
 
 
@@ -52,6 +65,10 @@ class Conversation(msgspec.Struct, frozen=True):
     window: int = 200_000
     """The model's context window, in tokens."""
     reserve: int = 16_384
+    prefix: float = 0.0
+    """System prompt and tools, in the provider's tokens."""
+    scale: float = 1.0
+    """The provider's tokens for one that pi would estimate."""
 
 
 class Run(Protocol):
@@ -175,41 +192,65 @@ class _EngineRun:
         return cuts
 
 
-class _KeepNewest:
-    """Clears the results of the oldest calls, all but the newest so many, once the context is past a size."""
+class _Rule(msgspec.Struct, frozen=True):
+    """Clear the results of the oldest calls, all but the newest so many, once the context is past a size."""
 
-    def __init__(
-        self, conversation: Conversation, *, name: str, trigger: int, keep: int, placeholder: str
-    ) -> None:
-        self._conversation = conversation
-        self._name, self._trigger, self._keep = name, trigger, keep
-        self._placeholder = placeholder
+    name: str
+    trigger: float
+    """In tokens, as `messages` and `fixed` count them."""
+    keep: int
+    placeholder: str
+    messages: Callable[[Conversation, Sequence[Message]], float]
+    fixed: Callable[[Conversation], float]
+
+
+class _KeepNewest:
+    """A rule at work. It counts the conversation as its host keeps it: what is cleared counts in full."""
+
+    def __init__(self, rule: _Rule, conversation: Conversation) -> None:
+        self._rule, self._conversation = rule, conversation
         self.begin()
 
     def begin(self) -> None:
         """What was cleared is cleared again by the same rule."""
         self._transcript = Transcript(cwd=self._conversation.cwd, vocabulary=self._conversation.vocabulary)
-        self._tokens = 0
+        self._tokens = self._rule.fixed(self._conversation)
         self._cleared = 0
 
     def step(self, new: Sequence[Message], call: int) -> list[Cut]:
-        """What the rule clears now and had not cleared before."""
+        """What the rule clears now and had not before, however small: the cache breaks all the same."""
         self._transcript.extend(new)
-        self._tokens += sum(DOCUMENTED.message(message) for message in new)
+        self._tokens += self._rule.messages(self._conversation, new)
         exchanges = self._transcript.exchanges
-        if self._tokens <= self._trigger:
+        if self._tokens <= self._rule.trigger:
             return []
-        end = max(self._cleared, len(exchanges) - self._keep)
+        end = max(self._cleared, len(exchanges) - self._rule.keep)
         cuts = [self._cut(exchange, call) for exchange in exchanges[self._cleared : end]]
         self._cleared = end
-        return [cut for cut in cuts if cut.removed > 0]
+        return cuts
 
     def _cut(self, exchange: Exchange, call: int) -> Cut:
-        before = DOCUMENTED.content(exchange.result)
+        before, after = DOCUMENTED.content(exchange.result), text_tokens(self._rule.placeholder)
         place = (exchange.result_position, exchange.result_part)
-        return Cut(
-            call, *place, TOOL_RESULT, before, text_tokens(self._placeholder), self._name, self._placeholder
-        )
+        return Cut(call, *place, TOOL_RESULT, before, after, self._rule.name, self._rule.placeholder)
+
+
+def _as_billed(conversation: Conversation, messages: Sequence[Message]) -> float:
+    """The provider's tokens."""
+    return conversation.scale * sum(map(PI.message, messages))
+
+
+def _approximately(conversation: Conversation, messages: Sequence[Message]) -> float:  # noqa: ARG001
+    """A quarter of the characters, and three for each message."""
+    return sum(DOCUMENTED.message(message) + 3 for message in messages)
+
+
+def _whole_prompt(conversation: Conversation) -> float:
+    return conversation.prefix
+
+
+def _messages_alone(conversation: Conversation) -> float:  # noqa: ARG001
+    return 0.0
 
 
 def part_tokens(message: Message, part: int) -> int:
@@ -238,13 +279,14 @@ def _engine_policy(name: str, what: str, settings: Settings) -> Policy:
     )
 
 
-def _keep_newest(name: str, what: str, trigger: int, keep: int, placeholder: str) -> Policy:
-    def make(trigger: int) -> Callable[[Conversation], Run]:
-        return lambda conversation: _KeepNewest(
-            conversation, name=name, trigger=trigger, keep=keep, placeholder=placeholder
-        )
-
-    return Policy(name, what, make(trigger), make(0))
+def _keep_newest(what: str, rule: _Rule) -> Policy:
+    always = msgspec.structs.replace(rule, trigger=0.0)
+    return Policy(
+        rule.name,
+        what,
+        lambda conversation: _KeepNewest(rule, conversation),
+        lambda conversation: _KeepNewest(always, conversation),
+    )
 
 
 def _nothing(conversation: Conversation) -> Run:  # noqa: ARG001
@@ -266,20 +308,19 @@ POLICIES: Mapping[str, Policy] = {
         _engine_policy("two-level", "large outputs masked once the window is near", _STRATEGIES_OFF),
         _engine_policy("both", "documented, and two-level on what remains", DEFAULTS),
         _engine_policy("every-call", "documented without its gate", _without_masking(_GATE_OFF)),
-        _keep_newest("oldest-first", "all results but the newest 10", 0, 10, "[output left out]"),
         _keep_newest(
-            "clear-tool-uses",
-            "Anthropic's clear_tool_uses_20250919 at its defaults: past 100,000 tokens all but the newest 3",
-            100_000,
-            3,
-            "[cleared to save context]",
+            "all results but the newest 10",
+            _Rule("oldest-first", 0, 10, "[output left out]", _approximately, _messages_alone),
         ),
         _keep_newest(
-            "langchain",
-            "LangChain's ClearToolUsesEdit at its defaults: past 100,000 tokens all but the newest 3",
-            100_000,
-            3,
-            "[cleared]",
+            "Anthropic's clear_tool_uses_20250919 at its defaults: past 100,000 tokens of the whole prompt "
+            "all results but the newest 3",
+            _Rule("clear-tool-uses", 100_000, 3, "[cleared to save context]", _as_billed, _whole_prompt),
+        ),
+        _keep_newest(
+            "LangChain's ClearToolUsesEdit at its defaults: past 100,000 tokens of messages all results "
+            "but the newest 3",
+            _Rule("langchain", 100_000, 3, "[cleared]", _approximately, _messages_alone),
         ),
     )
 }

@@ -352,6 +352,7 @@ def _client(distributed: Any, address: str, jobs: int) -> Generator[Any]:
                 n_workers=jobs,
                 threads_per_worker=1,
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any port: the usual one may be taken
                 silence_logs=logging.CRITICAL,
             )
         else:

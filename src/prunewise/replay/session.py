@@ -147,7 +147,16 @@ class _Replay:
     def cuts(self, start: Callable[[Conversation], Run]) -> list[tuple[Cut, ...]]:
         """What a policy cuts, epoch by epoch."""
         recording, question = self.recording, self.question
-        run = start(Conversation(recording.vocabulary, recording.cwd, question.window, question.reserve))
+        fitted = self.account.calibration
+        conversation = Conversation(
+            recording.vocabulary,
+            recording.cwd,
+            question.window,
+            question.reserve,
+            fitted.prefix,
+            fitted.scale,
+        )
+        run = start(conversation)
         return [_run_epoch(run, epoch, first=index == 0) for index, epoch in enumerate(recording.epochs)]
 
     def losses(self, cuts: Sequence[tuple[Cut, ...]]) -> list[Loss]:
@@ -212,7 +221,7 @@ class _Replay:
         """The cheapest schedule for what a policy could cut."""
         if policy.name not in self._optima:
             supply = [
-                [Candidate(cut.position, cut.removed, cut.call) for cut in made]
+                [Candidate(cut.position, cut.removed, cut.call) for cut in made if cut.removed > 0]
                 for made in self.cuts(policy.eager)
             ]
             self._optima[policy.name] = optimum(self.account, supply)

@@ -972,12 +972,12 @@ def _first_sentences(block: Block, mine: PolicyTotals, outcome: Outcome, recalls
     change = mine.net.change or 0.0
     on = f"On these {block.sessions:,} sessions" if block.sessions > 1 else "On this one session"
     if outcome == "nothing":
-        yield f"{on} {mine.policy} would have removed nothing: it neither gains nor loses."
+        yield f'{on} "{mine.policy}" would have removed nothing: it neither gains nor loses.'
         return
     how = f"{percent(abs(change))} {'less' if change < 0 else 'more'} for input than"
     if abs(change) < _ROUNDING:
         how = "as much for input as"
-    yield f"{on} {mine.policy} would have cost {how} no pruning, {recalls}."
+    yield f'{on} "{mine.policy}" would have cost {how} no pruning, {recalls}.'
     yield from _about_certainty(block, mine, outcome)
     if outcome == "gains" and abs(change) < SMALL:
         yield f"That is under {percent(SMALL)}: hardly any gain."
@@ -1014,7 +1014,7 @@ def _about_better(active: str, better: Sequence[Better], block: Block) -> Iterab
         return
     certain = [one for one in better if one.certain]
     best = (certain or better)[0]
-    name = "no pruning" if best.policy == NONE else best.policy
+    name = "no pruning" if best.policy == NONE else f'"{best.policy}"'
     change = cast("PolicyTotals", block.policy(best.policy)).net.change or 0.0
     against = "" if best.policy == NONE else f" ({signed(change)} against no pruning)"
     if certain:

@@ -147,7 +147,7 @@ def _facts(totals: Totals) -> list[tuple[str, str, Tone]]:
     mine = totals.all.policy(totals.active)
     if mine is None or mine.net.change is None or totals.active == NONE:
         return facts
-    facts.append((signed(mine.net.change), f"input cost under {mine.policy}, net", _tone(mine.net.change)))
+    facts.append((signed(mine.net.change), f'input cost under "{mine.policy}", net', _tone(mine.net.change)))
     facts.append((_interval(mine.net), "95% interval of that", ""))
     facts.append((_signed(mine.net.worst), "the worst session", _tone(mine.net.worst)))
     if totals.with_loss:
@@ -412,7 +412,7 @@ def _recalls(totals: Totals, share: bool) -> Table:  # noqa: FBT001 - as above
     cases = [one for one in totals.worst_recalls if one.recall.policy == totals.active]
     needed = () if share else ("what was needed",)
     return Table(
-        f"What {totals.active} removes and sessions need, the gravest first",
+        f'What "{totals.active}" removes and sessions need, the gravest first',
         ("session", "epoch", "message", "missed at call", "tokens", "needed", "strategy", "kind", *needed),
         tuple(
             (
@@ -567,7 +567,7 @@ def _timeline(row: SessionRow, totals: Totals, at: int, share: bool) -> SessionP
     mine = next((one for one in row.figures if one.policy == active), None)
     none = row.figures[0]
     change = None if mine is None or not none.cost else mine.net_cost / none.cost - 1
-    net = f", {active} {signed(change)} net" if change is not None else ""
+    net = f', "{active}" {signed(change)} net' if change is not None else ""
     about = f"{row.format}, {row.model or 'model not known'}, {calls}{net}"
     table = Table(
         "What each policy does to it",

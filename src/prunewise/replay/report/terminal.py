@@ -125,19 +125,13 @@ def _room(block: Block) -> Iterator[RenderableType]:
         "Peak and final: the largest and last requests in tokens, the mean of the sessions.",
     )
     yield _table(
-        ("policy", "peak", "final", "compactions", "calls gained", "removed", "US dollars"),
+        ("policy", "peak", "final", "avoided", "calls gained", "removed", "US dollars"),
         [
             [
                 Text(one_line(one.policy)),
                 Text(short(one.peak)),
                 Text(short(one.final)),
-                Text(
-                    f"{block.compactions:,}"
-                    if one.policy == NONE
-                    else f"-{one.compactions_avoided:,}"
-                    if one.compactions_avoided
-                    else "0"
-                ),
+                Text(f"{one.compactions_avoided:,} of {block.compactions:,}"),
                 Text(number(one.calls_gained)),
                 Text(short(one.removed)),
                 Text(number(one.dollars.policy, 2) if one.dollars else NOT_KNOWN),
@@ -146,7 +140,10 @@ def _room(block: Block) -> Iterator[RenderableType]:
         ],
     )
     known = next((one.dollars for one in block.policies if one.dollars), None)
-    notes = "compactions: avoided; calls gained: LLM calls that the room saved at the end would have held"
+    notes = (
+        "avoided: compactions that would not have been needed, of those that there were; calls gained: LLM "
+        "calls that the room saved at the end would have held"
+    )
     priced = f"; dollars: of the {count(known.sessions, 'session')} with known prices" if known else ""
     yield Text(f"{notes}{priced}.", _QUIET)
 
@@ -196,7 +193,7 @@ def _removed(totals: Totals) -> Iterator[RenderableType]:
     mine = totals.all.policy(totals.active)
     if mine is None or not mine.removed:
         return
-    yield from _title(f"What {one_line(mine.policy)} removes", "")
+    yield from _title(f'What "{one_line(mine.policy)}" removes', "")
     yield from _shares("by strategy", list(mine.removed_by_strategy.items()), mine.removed)
     tools = list(mine.removed_by_tool.items())
     rest = sum(many for _, many in tools[_MOST_TOOLS:])
@@ -277,7 +274,7 @@ def _worst_sessions(totals: Totals) -> Iterator[RenderableType]:
     mine = [one for one in totals.worst_sessions if one.policy == totals.active]
     if not mine:
         return
-    yield from _title(f"Sessions that {one_line(totals.active)} makes dearer", "")
+    yield from _title(f'Sessions that "{one_line(totals.active)}" makes dearer', "")
     for one in mine[:_MOST_SESSIONS]:
         calls = count(one.llm_calls, "LLM call")
         line = Text("  ")
@@ -292,7 +289,7 @@ def _worst_recalls(totals: Totals) -> Iterator[RenderableType]:
     if not mine:
         return
     yield from _title(
-        f"What {one_line(totals.active)} removes and the session needs", "Messages and calls count from 0."
+        f'What "{one_line(totals.active)}" removes and the session needs', "Messages and calls count from 0."
     )
     for case in mine[:_MOST_RECALLS]:
         recall = case.recall
