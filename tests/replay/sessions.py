@@ -48,7 +48,7 @@ def pi(count: int = 7, seed: int = 0, cwd: str = "/repo") -> bytes:
         records.append({**entry, "message": {**message, "timestamp": 1_772_442_000_000 + 1000 * number}})
 
     for turn in turns(count, seed):
-        add({"role": "user", "content": [{"type": "text", "text": "go on"}]})
+        add({"role": "user", "content": [{"type": "text", "text": f"go on with pi {seed}"}]})
         for read in turn:
             call = {"type": "toolCall", "id": read.id, "name": "read", "arguments": {"path": read.path}}
             about = {"provider": "anthropic", "model": "claude-opus-5", "stopReason": "toolUse"}
@@ -78,7 +78,7 @@ def claude_code(count: int = 7, seed: int = 0, cwd: str = "/repo") -> bytes:
         )
 
     for turn in turns(count, seed):
-        add("user", "go on")
+        add("user", f"go on with claude_code {seed}")
         for read in turn:
             call = {"type": "tool_use", "id": read.id, "name": "Read", "input": {"file_path": read.path}}
             add("assistant", [call], id=f"m{read.id}", model="claude-opus-5")
@@ -94,7 +94,7 @@ def codex(count: int = 7, seed: int = 0, cwd: str = "/repo") -> bytes:
 
     add("session_meta", id=f"codex-{seed}", cwd=cwd, model_provider="openai")
     for turn in turns(count, seed):
-        content = [{"type": "input_text", "text": "go on"}]
+        content = [{"type": "input_text", "text": f"go on with codex {seed}"}]
         add("response_item", type="message", role="user", content=content)
         for read in turn:
             arguments = json.dumps({"cmd": f"cat {read.path}"})
@@ -121,7 +121,11 @@ def copilot(count: int = 7, seed: int = 0, cwd: str = "/repo") -> bytes:
 
     add("session.start", sessionId=f"copilot-{seed}", context={"cwd": cwd})
     for turn in turns(count, seed):
-        add("user.message", content="go on", transformedContent="go on")
+        add(
+            "user.message",
+            content=f"go on with copilot {seed}",
+            transformedContent=f"go on with copilot {seed}",
+        )
         for read in turn:
             request = {"toolCallId": read.id, "name": "view", "arguments": {"path": read.path}}
             add("assistant.message", content="", toolRequests=[request], model="gpt-6")
@@ -137,7 +141,7 @@ def _opencode(count: int, seed: int) -> list[Json]:
     for number, turn in enumerate(turns(count, seed)):
         times = {"created": start + 10_000 * number}
         info: Json = {"id": f"u{number}", "role": "user", "time": times}
-        messages.append({"info": info, "parts": [{"type": "text", "text": "go on"}]})
+        messages.append({"info": info, "parts": [{"type": "text", "text": f"go on with opencode {seed}"}]})
         for read in turn:
             state = {"status": "completed", "input": {"filePath": read.path}, "output": read.output}
             info = {"id": f"m{read.id}", "role": "assistant", "modelID": "claude-opus-5", "finish": "stop"}
@@ -153,13 +157,24 @@ def opencode(count: int = 7, seed: int = 0, cwd: str = "/repo") -> bytes:
 
 def gemini_cli(count: int = 7, seed: int = 0) -> bytes:
     messages: list[Json] = []
+    sent, held = 5000, 0
     for number, turn in enumerate(turns(count, seed)):
-        messages.append({"id": f"u{number}", "timestamp": stamp(number), "type": "user", "content": "go on"})
+        messages.append(
+            {
+                "id": f"u{number}",
+                "timestamp": stamp(number),
+                "type": "user",
+                "content": f"go on with gemini_cli {seed}",
+            }
+        )
         for read in turn:
             answer = {"id": read.id, "name": "read_file", "response": {"output": read.output}}
             call = {"id": read.id, "name": "read_file", "args": {"file_path": read.path}}
             done = {**call, "result": [{"functionResponse": answer}], "status": "success"}
-            about = {"timestamp": stamp(number), "type": "gemini", "model": "gemini-2.5-pro"}
+            about: Json = {"timestamp": stamp(number), "type": "gemini", "model": "gemini-2.5-pro"}
+            about["tokens"] = {"input": sent, "output": 10, "cached": held}
+            held = sent
+            sent += (len(read.output) + 60) // 4
             messages.append({"id": f"m{read.id}", "content": "", "toolCalls": [done], **about})
     header = {"sessionId": f"gemini-{seed}", "projectHash": "h", "startTime": stamp(0), "kind": "main"}
     return json.dumps({**header, "messages": messages}).encode()
@@ -185,7 +200,7 @@ def qwen_code(count: int = 7, seed: int = 0, cwd: str = "/repo") -> bytes:
         )
 
     for turn in turns(count, seed):
-        add("user", "user", {"text": "go on"})
+        add("user", "user", {"text": f"go on with qwen_code {seed}"})
         for read in turn:
             call = {"id": read.id, "name": "read_file", "args": {"file_path": read.path}}
             add("assistant", "model", {"functionCall": call}, model="qwen3-coder-plus")
@@ -214,7 +229,7 @@ def swe_agent(count: int = 7, seed: int = 0) -> bytes:
 def request(count: int = 7, seed: int = 0) -> bytes:
     messages: list[Json] = []
     for turn in turns(count, seed):
-        messages.append({"role": "user", "content": "go on"})
+        messages.append({"role": "user", "content": f"go on with request {seed}"})
         for read in turn:
             call = {"type": "tool_use", "id": read.id, "name": "Read", "input": {"file_path": read.path}}
             result = {"type": "tool_result", "tool_use_id": read.id, "content": read.output}

@@ -42,6 +42,8 @@ _CHUNKS_A_WORKER = 4
 """How many chunks each worker gets at least, as far as there are files: so that all end at about one time."""
 _AHEAD = 2
 """How many chunks a worker is ahead, so that it need not wait for the next one."""
+_PATIENCE_SECONDS = 10
+"""How long a scheduler has to answer."""
 _DIED = "the process that replayed it died: perhaps there was not enough memory"
 
 Chunk = tuple[Source, ...]
@@ -357,7 +359,7 @@ def _client(distributed: Any, address: str, jobs: int) -> Generator[Any]:
             )
         else:
             cluster = None
-        client = distributed.Client(cluster or address, timeout=10)
+        client = distributed.Client(cluster or address, timeout=_PATIENCE_SECONDS)
     except (OSError, ValueError) as error:
         message = f"{address}: no Dask cluster: {corpus.reason(error, address)}"
         raise InputError(message) from error
