@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -127,3 +128,62 @@ def test_a_project_that_shadows_modules_is_not_imported(pi: Pi, model: ModelServ
         pi.write(name, "raise SystemExit('imported from the project')\n")
     pi.say("Read it twice.")
     assert model.asked[2].results["call_1_0"].startswith("[prunewise")
+
+
+def test_installed_twice_only_one_prunes(pi: Pi, model: ModelServer):
+    pi.install("--project")
+    reading_twice(pi, model)
+    done = pi.run("-p", "Read it twice.", "--approve")
+    assert (done.returncode, done.stdout.strip()) == (0, "Done.")
+    assert done.stderr.count("prunewise:") == 1
+    assert "installed twice" in done.stderr
+    assert model.asked[2].tools.count("recall") == 1
+    assert model.asked[2].results["call_1_0"].startswith("[prunewise")
+    assert len(pi.custom("decision")) == 1
+
+
+def mounted(pi: Pi, folder: Path, options: str, then: str) -> None:
+    """Have pi start where this folder is on a file system of its own, with these options."""
+    folder.mkdir(exist_ok=True)
+    copy = f"{folder}.copy"
+    start = (
+        f"cp -a {folder} {copy} && mount -t tmpfs -o {options} none {folder} && "
+        f'cp -a {copy}/. {folder} && rm -r {copy} && {then} && exec "$@"'
+    )
+    pi.wrapper = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", start, "sh"]
+    tried = [*pi.wrapper[:4], "mount", "-t", "tmpfs", "none", "/mnt"]
+    if subprocess.run(tried, capture_output=True, check=False).returncode:
+        pytest.skip("needs to mount in a name space of its own")
+
+
+def test_settings_that_are_read_only(pi: Pi, model: ModelServer):
+    """pi itself needs a folder that it can write to, and has it here."""
+    reading_twice(pi, model)
+    extensions = pi.agent / "extensions"
+    mounted(pi, extensions, "size=2m", f"mount -o remount,ro {extensions}")
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it twice.")
+        assert model.asked[2].results["call_1_0"].startswith("[prunewise")
+        done, warning = rpc.command("/context-pruning off")
+        model.script = ["Fine."]
+        rpc.prompt("And now?")
+        assert rpc.close() < 10
+    assert done == "Context pruning is off."
+    assert warning.startswith("Not saved, so it holds for this session only:")
+    assert model.asked[3].results["call_1_0"].startswith("a line")
+
+
+@pytest.mark.parametrize("room", [0, 12])
+def test_a_disk_that_is_full(pi: Pi, model: ModelServer, room: int):
+    """Full from the start, or in mid-session: what goes out and how pi ends is as without the extension."""
+    sessions = pi.agent / "sessions"
+    filled = f"dd if=/dev/zero of={sessions}/filler bs=1k count={64 - room} 2>/dev/null || true"
+    seen = []
+    for arguments in ([], ["--no-extensions"]):
+        reading_twice(pi, model)
+        model.requests.clear()
+        mounted(pi, sessions, "size=64k", f"({filled})")
+        done = pi.run("-p", "Read it twice.", *arguments)
+        assert done.stderr.count("prunewise:") <= 1
+        seen.append((done.returncode, len(model.asked)))
+    assert seen[0] == seen[1]

@@ -17,6 +17,10 @@ import { deadline, Engine, Gone } from "./engine.ts";
 const VERSION = "0.1.0";
 const NAME = "prunewise";
 const DEFAULT_RESERVE = 16384; // as in pi
+const ROLL_CALL = "prunewise:roll-call";
+const INSTALLED_TWICE =
+	"prunewise: it is installed twice, and one of the two does nothing. " +
+	"`prunewise pi doctor` says where they are, `prunewise pi uninstall`, with or without --project, removes one.";
 const VIRTUAL: string = "pi-virtual"; // the api of a model that pi routes to another
 
 /** What the installer knows: the interpreter, and which half is on where no settings file says. */
@@ -67,6 +71,7 @@ interface Answer {
 
 export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 	return (pi) => {
+		if (!first(pi)) return;
 		let engine: Engine | undefined;
 		let context: ExtensionContext | undefined;
 		let carried: { engaged: boolean } | undefined;
@@ -260,11 +265,6 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			}
 		}
 
-		function say(ctx: ExtensionContext, text: string, level: Severity): void {
-			if (ctx.hasUI) ctx.ui.notify(text, level);
-			else if (level !== "info") process.stderr.write(`${text}\n`);
-		}
-
 		/** Say once a session that requests go out unpruned, and why. */
 		function complain(error: unknown): void {
 			if (failed || !context) return;
@@ -378,6 +378,25 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 }
 
 export default prunewise();
+
+/** Whether no other one of us is loaded; else this one only says so: two would prune what the other has pruned. */
+function first(pi: ExtensionAPI): boolean {
+	const roll = { others: 0 };
+	pi.events.emit(ROLL_CALL, roll);
+	if (roll.others) {
+		pi.on("session_start", (_event, ctx) => say(ctx, INSTALLED_TWICE, "warning"));
+		return false;
+	}
+	pi.events.on(ROLL_CALL, (asked) => {
+		(asked as typeof roll).others++;
+	});
+	return true;
+}
+
+function say(ctx: ExtensionContext, text: string, level: Severity): void {
+	if (ctx.hasUI) ctx.ui.notify(text, level);
+	else if (level !== "info") process.stderr.write(`${text}\n`);
+}
 
 // ---------------------------------------------------------------- messages
 
