@@ -1,7 +1,9 @@
 """The real pi on its way through a session's tree: forks, other branches, compactions, other extensions."""
 
+import json
+
 import pytest
-from tests.e2e.model_server import ModelServer, Seen
+from tests.e2e.model_server import ModelServer
 from tests.e2e.pi_agent import Pi, Rpc
 
 pytestmark = pytest.mark.e2e
@@ -9,6 +11,11 @@ pytestmark = pytest.mark.e2e
 GOTO = """
 export default function (pi) {
 	pi.registerCommand("goto", { handler: async (args, ctx) => { await ctx.navigateTree(args.trim()); } });
+}
+"""
+RELOAD = """
+export default function (pi) {
+	pi.registerCommand("again", { handler: async (_args, ctx) => { await ctx.reload(); } });
 }
 """
 REWRITER = """
@@ -27,10 +34,6 @@ def reading_twice(pi: Pi, model: ModelServer) -> None:
     model.script = [[("read", {"path": "a.txt"})], [("read", {"path": "a.txt"})], "Done."]
 
 
-def reference_of(seen: Seen, call: str) -> str:
-    return seen.results[call].split("recall ")[1].split(" ")[0]
-
-
 def user_entries(rpc: Rpc) -> list[str]:
     entries = rpc.ask(type="get_entries")["data"]["entries"]
     return [one["id"] for one in entries if one.get("message", {}).get("role") == "user"]
@@ -42,12 +45,12 @@ def test_a_fork_goes_on_with_its_parents_markers(pi: Pi, model: ModelServer):
         rpc.prompt("Read it twice.")
         parent = pi.session
         marker = model.asked[2].results["call_1_0"]
-        reference = reference_of(model.asked[2], "call_1_0")
+        reference = model.asked[2].reference("call_1_0")
         rpc.ask(type="clone")
         model.script = [
             [("recall", {"ref": f"{reference}:full"})],
             [("read", {"path": "a.txt"})],
-            lambda seen: [("recall", {"ref": f"{reference_of(seen, 'call_2_0')}:full"})],
+            lambda seen: [("recall", {"ref": f"{seen.reference('call_2_0')}:full"})],
             "Done.",
         ]
         rpc.prompt("Recall it.")
@@ -55,8 +58,37 @@ def test_a_fork_goes_on_with_its_parents_markers(pi: Pi, model: ModelServer):
     assert fork != parent
     assert [one.results["call_1_0"] for one in model.asked[3:]] == [marker] * 4
     assert model.asked[4].results["call_4_0"].startswith("a line")
-    assert not reference_of(model.asked[5], "call_2_0").startswith("#")
+    assert not model.asked[5].reference("call_2_0").startswith("#")
     assert model.asked[6].results["call_6_0"].startswith("a line")
+
+
+def test_a_fork_from_further_back_has_the_decisions_of_there(pi: Pi, model: ModelServer):
+    reading_twice(pi, model)
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it twice.")
+        model.script = [[("read", {"path": "a.txt"})], "Thrice."]
+        rpc.prompt("Once more.")
+        second = model.asked[-1].results
+        rpc.ask(type="fork", entryId=user_entries(rpc)[-1])
+        model.script = ["Another way."]
+        rpc.prompt("What now?")
+    assert second["call_2_0"].startswith("[prunewise")
+    assert model.asked[-1].results == model.asked[2].results
+    assert len(pi.custom("decision")) == 1
+
+
+def test_a_reload_changes_nothing(pi: Pi, model: ModelServer):
+    (pi.agent / "extensions" / "again.ts").write_text(RELOAD)
+    reading_twice(pi, model)
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it twice.")
+        rpc.command("/again")
+        model.script = [[("read", {"path": "a.txt"})], "Thrice."]
+        rpc.prompt("Once more.")
+        assert not [note for note in rpc.notes() if "unpruned" in note or "twice" in note]
+    assert model.asked[3].results["call_1_0"] == model.asked[2].results["call_1_0"]
+    assert model.asked[4].results["call_2_0"].startswith("[prunewise")
+    assert model.breaks == 2
 
 
 def test_another_branch_has_its_own_decisions(pi: Pi, model: ModelServer):
@@ -100,7 +132,7 @@ def test_another_extension_may_rewrite_what_goes_out(pi: Pi, model: ModelServer)
     reading_twice(pi, model)
     pi.say("Read it twice.")
     assert "First of all." in str(model.asked[2].messages[0])
-    assert reference_of(model.asked[2], "call_1_0").startswith("#")
+    assert model.asked[2].reference("call_1_0").startswith("#")
 
 
 def test_two_processes_on_one_session(pi: Pi, model: ModelServer):
@@ -117,7 +149,6 @@ def test_two_processes_on_one_session(pi: Pi, model: ModelServer):
 
 
 def test_json_mode_stays_json(pi: Pi, model: ModelServer):
-    import json
 
     reading_twice(pi, model)
     done = pi.run("--mode", "json", "Read it twice.")
