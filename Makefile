@@ -19,7 +19,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 # The sans-I/O core: every room above stores/ in docs/explanation/architecture.md.
 # Its lines and branches are all tested.
-CORE_ROOMS := errors tools canonical transcript tokens prices cache settings markers ledger strategies \
+CORE_ROOMS := errors wording tools canonical transcript tokens prices cache settings markers ledger strategies \
               protections masking gates engine recording
 comma := ,
 empty :=

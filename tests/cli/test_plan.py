@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from tests.cli.support import Run, RunProcess, Sample
 
 import prunewise
-from prunewise.cli.verdicts import in_words
 from prunewise.gates import Verdict
+from prunewise.gates.words import in_words
 from prunewise.stores.pi_session import PiSession
 
 # ---------------------------------------------------------------- what it shows

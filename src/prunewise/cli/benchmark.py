@@ -17,11 +17,12 @@ import click
 import msgspec
 
 from prunewise.cli import console
-from prunewise.cli.console import complain, count
+from prunewise.cli.console import complain
 from prunewise.cli.progress import progress
 from prunewise.errors import InputError
 from prunewise.formats.detect import READERS
 from prunewise.settings import DEFAULTS
+from prunewise.wording import count
 
 if TYPE_CHECKING:
     from prunewise.prices import PriceBook

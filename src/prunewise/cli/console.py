@@ -85,17 +85,6 @@ def cell(text: str) -> str:
     return one_line(text[:_LONGEST_CELL])
 
 
-def number(value: float) -> str:
-    """A number with its thousands set off, and one decimal where it is no whole one."""
-    rounded = round(value, 1)
-    return f"{int(rounded):,}" if rounded == int(rounded) else f"{rounded:,.1f}"
-
-
-def count(many: int, one: str, several: str = "") -> str:
-    """A number and its noun."""
-    return f"{many:,} {one if many == 1 else several or one + 's'}"
-
-
 def stdout() -> Console:
     """Where results go."""
     from rich.console import Console

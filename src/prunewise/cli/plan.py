@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from prunewise.cli import console
-from prunewise.cli.console import TOKENS, WHAT, Column, cell, count, number
+from prunewise.cli.console import TOKENS, WHAT, Column, cell
 from prunewise.cli.sessions import Conversation, converse, digest, until
-from prunewise.cli.verdicts import in_words, pays
 from prunewise.engine import Proposal
 from prunewise.gates import Verdict
+from prunewise.gates.words import in_words, pays
 from prunewise.plan import Plan
 from prunewise.transcript import TOOL_INPUT, Shell, Transcript
+from prunewise.wording import count, number
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

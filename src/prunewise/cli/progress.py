@@ -8,7 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prunewise.cli.console import complain, count
+from prunewise.cli.console import complain
+from prunewise.wording import count
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -13,17 +13,18 @@ import click
 
 from prunewise import ledger
 from prunewise.cli import console
-from prunewise.cli.console import TOKENS, WHAT, Column, cell, count, number, one_line
+from prunewise.cli.console import TOKENS, WHAT, Column, cell, one_line
 from prunewise.cli.picking import Choice, Picker, numbers, short_ids
 from prunewise.cli.sessions import Conversation, converse, digest
-from prunewise.cli.verdicts import in_words, pays
 from prunewise.errors import PrunewiseError, RefusedError
+from prunewise.gates.words import answer, in_words
 from prunewise.ledger import Target
 from prunewise.listing import Listed
 from prunewise.plan import verdict_to_dict
 from prunewise.pruner import Pruner
 from prunewise.stores.pi_session import PiSession
 from prunewise.transcript import TOOL_INPUT
+from prunewise.wording import count, number
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -244,10 +245,7 @@ class _Change:
         lines += [console.unbroken(f"Prune {self._named(one.target)}") for one in choice.prune]
         lines += [console.unbroken(f"Restore {self._named(target)}") for target in choice.restore]
         if self.verdict is not None:
-            answer = (
-                "it pays." if pays(self.verdict) else "it does not pay, unless the session goes on that long."
-            )
-            lines.append(in_words(self.verdict, count(len(choice.prune), "prune")) + answer)
+            lines.append(in_words(self.verdict, count(len(choice.prune), "prune")) + answer(self.verdict))
         back = [self.desk.by_target[target] for target in choice.restore if target in self.desk.by_target]
         if back:
             tokens = count(sum(one.tokens_removed for one in back), "token")

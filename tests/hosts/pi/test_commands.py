@@ -228,7 +228,7 @@ def test_prune_and_restore_by_hand(session: Talk):
     assert isinstance(select, Select)
     assert select.options == ["1. [active] bash make test (525 tokens, 1 turn ago)"]
     assert isinstance(confirm, Confirm)
-    assert "Predicted cache-bust penalty" in confirm.message
+    assert "it pays." in confirm.message
     assert isinstance(append, Append)
     assert said.text.startswith("Pruned: ")
     session.context()

@@ -6,14 +6,13 @@ what that came to. So a dialog reads from top to bottom, and a test plays the us
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from typing import Any
 
 import msgspec
 
 from prunewise.errors import PrunewiseError, SettingsError
-from prunewise.gates import Verdict
+from prunewise.gates.words import answer, in_words
 from prunewise.hosts.pi.protocol import (
     Action,
     Answer,
@@ -30,6 +29,7 @@ from prunewise.ledger import Target
 from prunewise.listing import Listed
 from prunewise.settings import Value, from_text, get, setting, shown
 from prunewise.transcript import TOOL_INPUT
+from prunewise.wording import count
 
 Dialog = Generator[Action, Any, None]
 
@@ -163,12 +163,11 @@ def _pruning_text(session: Session) -> str:
 
 def _state_line(session: Session) -> str:
     last = session.last
-    count = 0 if last is None else len(last.edits)
+    outputs = 0 if last is None else len(last.edits)
     saved = 0 if last is None else last.saved
-    outputs = "1 output" if count == 1 else f"{count:,} outputs"
-    masked = f" ({last.masked:,} of them masked)" if last is not None and count else ""
+    masked = f" ({last.masked:,} of them masked)" if last is not None and last.masked else ""
     return (
-        f"{outputs} pruned{masked}, {saved:,} tokens saved per request, "
+        f"{count(outputs, 'output')} pruned{masked}, {count(saved, 'token')} saved per request, "
         f"last gate decision: {_gate_word(session)}"
     )
 
@@ -258,13 +257,14 @@ def _status(session: Session, usage: dict[str, Any] | None) -> str:
             f"{stats.raw_tokens:,} tokens raw, {stats.effective_tokens:,} effective, "
             f"{stats.saved_tokens:,} saved ({stats.standing:,} pruned, {stats.masked:,} masked)"
         )
-    guarded = f"{len(protections.tool_names)} tool names, {len(protections.path_globs)} path globs"
+    names = count(len(protections.tool_names), "tool name")
+    globs = count(len(protections.path_globs), "path glob")
     engaged = ", engaged" if session.pruner.engaged else ""
     lines = [
         f"enabled: {_on(settings.enabled)}",
         f"gate: {gate.mode}, threshold {thresholds} LLM calls, ratio {gate.cached_price_ratio:g}",
         f"strategies: {strategies}",
-        f"protections: {guarded}, the last {protections.recent_turns} turns",
+        f"protections: {names}, {globs}, the last {count(protections.recent_turns, 'turn')}",
         f"last request: {last}",
         f"context: {_usage(usage)}",
         f"masking before compaction: {_on(settings.pruning.enabled)}{engaged}",
@@ -312,17 +312,17 @@ def _prune(session: Session, *, ui: bool) -> Dialog:
 
 def _prune_one(session: Session, part: Listed) -> Dialog:
     verdict = session.pruner.preview([part.target])
-    if not (yield Confirm(f"Prune {_what(part)}?", _cost(verdict))):
+    if not (yield Confirm(f"Prune {_what(part)}?", in_words(verdict, "This") + answer(verdict))):
         return
-    saved = f"{verdict.tokens_removed:,} tokens less per request"
+    saved = f"{count(verdict.tokens_removed, 'token')} less per request"
     done = f"Pruned: {saved}. The model can recall it, and /prune restores it."
     yield from _decide(session, prune=[part.target], done=done)
 
 
 def _restore(session: Session, part: Listed) -> Dialog:
     why = "" if part.decision is None else f"It was pruned by {part.decision.strategy_id}. "
-    back = f"{part.tokens_removed:,} tokens come back into each request"
-    message = f"{why}{back}; the cache breaks once from there on."
+    back = f"{count(part.tokens_removed, 'token')} more in each request"
+    message = f"{why}To restore it is {back}; the cache breaks once from there on."
     if not (yield Confirm(f"Restore {_what(part)}?", message)):
         return
     done = "Restored: it goes out in full again, and is not pruned automatically."
@@ -351,10 +351,10 @@ def _report(parts: list[Listed]) -> str:
 
 
 def _label(part: Listed) -> str:
-    turns = "this turn" if part.age == 0 else "1 turn ago" if part.age == 1 else f"{part.age:,} turns ago"
-    tokens = f"{part.tokens:,} tokens"
+    turns = "this turn" if part.age == 0 else f"{count(part.age, 'turn')} ago"
+    tokens = count(part.tokens, "token")
     if part.status == "pruned":
-        tokens = f"{part.tokens:,} tokens, {part.tokens_removed:,} of them out"
+        tokens = f"{tokens}, {part.tokens_removed:,} of them out"
     return f"[{part.status}] {_what(part)} ({tokens}, {turns})"
 
 
@@ -368,17 +368,3 @@ def _what(part: Listed) -> str:
         about = f"{about[: _LONGEST // 3]}…{about[-2 * _LONGEST // 3 :]}"
     what = "input of " if part.kind == TOOL_INPUT else ""
     return f"{what}{call.name} {about}"
-
-
-def _cost(verdict: Verdict) -> str:
-    """What a prune costs once and saves from then on."""
-    if verdict.penalty is None or verdict.recurring_saving is None or verdict.break_even_calls is None:
-        return f"{verdict.tokens_removed:,} tokens less per request."
-    calls = verdict.break_even_calls
-    after = "never" if math.isinf(calls) else f"after {calls:,.1f} LLM calls"
-    return (
-        f"{verdict.tokens_removed:,} tokens less per request. Predicted cache-bust penalty: "
-        f"{verdict.penalty:,.0f} tokens once ({verdict.tail_tokens:,} behind it are cached again); "
-        f"recurring saving: {verdict.recurring_saving:,.0f} tokens per LLM call. "
-        f"It breaks even {after} (threshold {verdict.threshold:g})."
-    )

@@ -34,6 +34,7 @@ from prunewise.pruner import CompactionCheck, Policy, Projected, Pruner
 from prunewise.settings import Settings, Value
 from prunewise.stores import settings_files
 from prunewise.transcript import TOOL_INPUT, Edit
+from prunewise.wording import count
 
 
 class WrongVersionError(PrunewiseError):
@@ -258,14 +259,9 @@ class Session:
         if not out.edits or self.carried.announced:
             return
         self.carried = msgspec.structs.replace(self.carried, announced=True)
-        count = len(out.edits)
-        what = (
-            "1 output goes out as a short marker"
-            if count == 1
-            else f"{count:,} outputs go out as short markers"
-        )
+        goes = count(len(out.edits), "output goes out as a short marker", "outputs go out as short markers")
         text = (
-            f"prunewise: {what} from now on, {out.saved:,} tokens less per request. "
+            f"prunewise: {goes} from now on, {count(out.saved, 'token')} less per request. "
             "Nothing is lost: the session keeps every output, and the model can recall it."
         )
         self._notes.append(Note("active", text))

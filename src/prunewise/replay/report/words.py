@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from prunewise.replay.policies import OPTIMAL, POLICIES
 from prunewise.replay.totals import LONG, Totals, percent
+from prunewise.wording import count
 
 YOURS = "your settings"
 """What the command calls the user's own settings."""
@@ -39,11 +40,6 @@ def short(value: float | None) -> str:
             digits = 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0  # noqa: PLR2004
             return f"{scaled:,.{digits}f}{unit}"
     return number(value)
-
-
-def count(many: int, one: str, several: str = "") -> str:
-    """A number and its noun."""
-    return f"{many:,} {one if many == 1 else several or one + 's'}"
 
 
 def size(many: int) -> str:

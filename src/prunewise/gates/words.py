@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from prunewise.cli.console import count, number
-from prunewise.gates import Verdict
+from prunewise.gates.documented import Verdict
+from prunewise.wording import count, number
 
 
 def in_words(verdict: Verdict, batch: str) -> str:
@@ -21,6 +21,11 @@ def in_words(verdict: Verdict, batch: str) -> str:
         f"{number(verdict.penalty)} fresh tokens; each later LLM call then saves "
         f"{number(verdict.recurring_saving)}. Break-even {after}, threshold {number(verdict.threshold)}: "
     )
+
+
+def answer(verdict: Verdict) -> str:
+    """What the figures come to, for one who decides by hand."""
+    return "it pays." if pays(verdict) else "it does not pay, unless the session goes on that long."
 
 
 def pays(verdict: Verdict) -> bool:
