@@ -477,8 +477,14 @@ class PiSession:
         if self.header.parent_session is None and entry.line not in self._crowded:
             moves = old and self._shifts_at is not None and entry.line >= self._shifts_at
             return None if moves else f"#{entry.line}"
-        lasting = not old and entry.id not in self._same_id and markers.is_reference(entry.id)
-        return entry.id if lasting and not entry.id.startswith("#") else None
+        return None if old else self.own_reference(message)
+
+    def own_reference(self, message: str) -> str | None:
+        """An output's id as its reference; None for what is no output, or could be taken for another."""
+        entry = self._by_id.get(message)
+        if entry is None or not entry.is_output or entry.id in self._same_id or entry.id.startswith("#"):
+            return None
+        return entry.id if markers.is_reference(entry.id) else None
 
     def keep(self, reference: str, original: Original) -> None:
         """Nothing to do: the session file holds every output."""

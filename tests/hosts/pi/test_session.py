@@ -279,3 +279,17 @@ def test_problems_of_the_settings_are_told(talk: MakeTalk, agent_dir: Path):
     (agent_dir / "settings.json").write_text(json.dumps({"pruning": {"minResultTokens": "many"}}))
     (note,) = talk().session.context(talk().view()).notes
     assert "minResultTokens" in note.text
+
+
+@pytest.mark.parametrize(("name", "issued"), [("0a1b2c3d4e5f", True), ("#7", False), ("a b", False)])
+def test_an_id_is_only_a_reference_where_it_reads_as_one(talk: MakeTalk, name: str, issued: bool):
+    session = talk(in_memory=True)
+    session.session.set("protections.recentTurns", 0)
+    session.say("Read it twice.")
+    session.call("read", path="a.txt")
+    session.records[-1]["id"] = session.leaf = name
+    session.call("read", path="a.txt")
+    session.context()
+    assert (session.texts["call_1"] != LONG) is issued
+    if issued:
+        assert session.session.recall(RecallParams(name)).content == [{"type": "text", "text": LONG}]

@@ -15,7 +15,6 @@ import msgspec
 
 from prunewise import ledger
 from prunewise.errors import InputError, RecallError
-from prunewise.markers import is_reference
 from prunewise.stores import Original
 from prunewise.stores.pi_session import Entry, PiSession
 
@@ -107,10 +106,7 @@ class PiStore:
         session = self._session
         if session is None:
             return None
-        if self.path is not None:
-            return session.reference(message, call_id)
-        entry = session.entry(message)
-        return message if entry is not None and entry.is_output and is_reference(message) else None
+        return session.own_reference(message) if self.path is None else session.reference(message, call_id)
 
     def keep(self, reference: str, original: Original) -> None:
         """Nothing to do: the session holds every output."""
