@@ -86,9 +86,8 @@ def _warm(messages: list[dict[str, Any]]) -> None:
             start = time.process_time()
             pruner.project(given, now=0.0)
             times.append(time.process_time() - start)
-        print(
-            f"  one more answer, {kind}: {statistics.median(times) * 1e3:.2f} ms median ({min(times) * 1e3:.2f} least)"
-        )
+        median, least = statistics.median(times) * 1e3, min(times) * 1e3
+        print(f"  one more answer, {kind}: {median:.2f} ms median ({least:.2f} least)")
 
 
 def _one_more(number: int) -> list[dict[str, Any]]:
