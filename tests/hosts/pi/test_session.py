@@ -182,6 +182,17 @@ def test_masking_engages_above_the_threshold_and_stays(talk: MakeTalk):
     assert session.texts["call_1"].startswith("[prunewise: shell output shortened")
 
 
+def test_a_model_without_a_window_has_nothing_masked(talk: MakeTalk):
+    session = talk()
+    session.say("Look.")
+    session.call("bash", "x\n" * 4000, command="x")
+    session.answer("Seen.", tokens=50_000)
+    session.say("Go on.")
+    session.context(window=None)
+    assert session.texts["call_1"].startswith("x\n")
+    assert not session.session.compaction(session.view(window=None)).cancel
+
+
 def test_a_shorter_branch_is_no_compaction(talk: MakeTalk):
     session = masked(talk())
     session.call("bash", "y\n" * 4000, command="y")

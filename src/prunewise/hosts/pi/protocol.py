@@ -95,8 +95,9 @@ class View(Struct, frozen=True):
     entries: list[msgspec.Raw] = []
     """New entries of a session that is kept in memory only."""
     window: int | None = None
+    """The model's, in tokens; None where pi does not know it, and so does not compact."""
     reserve: int | None = None
-    model: str | None = None
+    """What pi keeps free of it."""
 
 
 class PartEdit(Struct, frozen=True, array_like=True):

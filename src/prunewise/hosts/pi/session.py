@@ -160,8 +160,7 @@ class Session:
         if len(told) < len(self._told):
             self._told, self._all_told = told, None
         self._token += 1
-        if view.window is not None:
-            self.window = view.window
+        self.window = view.window
         if view.reserve is not None:
             self.reserve = view.reserve
         self._read(view, messages, again=again)

@@ -237,7 +237,6 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			return {
 				window: window || null,
 				reserve: own ?? compaction?.reserveTokens ?? DEFAULT_RESERVE,
-				model: name ?? null,
 			};
 		}
 
