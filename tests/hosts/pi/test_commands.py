@@ -235,7 +235,7 @@ def test_prune_and_restore_by_hand(session: Talk):
     assert session.texts["call_1"].startswith("[prunewise: bash output")
     select, confirm, append, said = session.command("/prune", lambda asked: asked.options[0], True)
     assert select.options[0].startswith("1. [pruned] bash make test (525 tokens, ")
-    assert confirm.message.startswith("It was pruned by manual. ")
+    assert confirm.message.startswith("It was pruned by hand. To restore it costs ")
     assert said.text.startswith("Restored: ")
     session.context()
     assert session.texts["call_1"] == LONG

@@ -320,9 +320,12 @@ def _prune_one(session: Session, part: Listed) -> Dialog:
 
 
 def _restore(session: Session, part: Listed) -> Dialog:
-    why = "" if part.decision is None else f"It was pruned by {part.decision.strategy_id}. "
-    back = f"{count(part.tokens_removed, 'token')} more in each request"
-    message = f"{why}To restore it is {back}; the cache breaks once from there on."
+    why = ""
+    if part.decision is not None:
+        how = "by hand" if part.decision.source == "manual" else f"by {part.decision.strategy_id}"
+        why = f"It was pruned {how}. "
+    more = f"{count(part.tokens_removed, 'token')} more in each request"
+    message = f"{why}To restore it costs {more}, and the cache breaks once from there on."
     if not (yield Confirm(f"Restore {_what(part)}?", message)):
         return
     done = "Restored: it goes out in full again, and is not pruned automatically."
