@@ -88,6 +88,16 @@ def test_the_report_is_the_same_for_any_number_of_processes(run: Run, folder: Pa
     assert run("benchmark", folder, "--json", "--resume").out == alone
 
 
+@pytest.mark.parametrize(
+    ("size", "cores", "jobs"), [(0, 8, 1), (10**6, 8, 1), (5 * 10**6, 8, 3), (10**9, 8, 8), (10**9, None, 1)]
+)
+def test_there_are_as_many_processes_as_are_worth_it(
+    monkeypatch: pytest.MonkeyPatch, size: int, cores: int | None, jobs: int
+):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert module._jobs([corpus.Source("a", size)]) == jobs
+
+
 def test_files_are_written_where_they_are_asked_for(run: Run, folder: Path, tmp_path: Path):
     parquet, html = tmp_path / "r.parquet", tmp_path / "r.html"
     done = run("benchmark", folder, "--parquet", parquet, "--html", html)
@@ -174,8 +184,8 @@ def test_which_sessions(run: Run, folder: Path, arguments: list[Any], sessions_c
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--since", "2999-01-01"], "no session is what was asked for"),
-        (["--project", "elsewhere"], "no session is what was asked for"),
+        (["--since", "2999-01-01"], "no session is of the time and project that were asked for"),
+        (["--project", "elsewhere"], "no session is of the time and project that were asked for"),
         (["--format", "codex", "--limit", 1], "no session could be replayed"),
     ],
 )
@@ -292,6 +302,7 @@ def test_prices_of_ones_own(run: Run, folder: Path, tmp_path: Path):
         (None, "no such file or directory"),
         ("{", "p.json: "),
         ('{"default": {"reed": 1}}', "reed"),
+        ('{"read": 1}', "p.json: prices: Object contains unknown field `read`; a file has `default`"),
         ('{"default": {"read": -1}}', "default.read"),
     ],
 )

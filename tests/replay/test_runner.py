@@ -1,5 +1,6 @@
 """The same rows wherever, in whatever order and after whatever interruption they are found."""
 
+import cProfile
 import os
 import random
 import signal
@@ -167,6 +168,20 @@ def test_a_file_name_that_is_no_text(tmp_path: Path):
     assert found in with_journal
     assert list(with_journal.rows([found])) == [row]
     with_journal.close()
+
+
+@pytest.mark.parametrize(
+    "inquiry", [Inquiry(with_loss=False), Inquiry((choose("none"), choose("documented")))]
+)
+def test_the_work_grows_with_the_length_of_a_session(tmp_path: Path, inquiry: Inquiry):
+    counts: list[int] = []
+    for turns in (2, 100, 200):
+        (tmp_path / f"{turns}.jsonl").write_bytes(sessions.pi(turns))
+        (source,) = find([tmp_path / f"{turns}.jsonl"]).sources
+        profile = cProfile.Profile()
+        profile.runcall(runner.replay_file, source, inquiry)
+        counts.append(sum(entry.callcount for entry in profile.getstats()))
+    assert counts[2] < 2.3 * counts[1]
 
 
 # ---------------------------------------------------------------- the question

@@ -19,7 +19,7 @@ import msgspec
 from prunewise.cli import console
 from prunewise.cli.console import complain
 from prunewise.cli.progress import progress
-from prunewise.errors import InputError
+from prunewise.errors import InputError, SettingsError
 from prunewise.formats.detect import READERS
 from prunewise.settings import DEFAULTS
 from prunewise.wording import count
@@ -121,7 +121,10 @@ def _seconds(context: click.Context, option: click.Parameter, value: str | None)
 )  # fmt: skip
 @click.option("--no-loss", is_flag=True, help="Do not look for information that would have been missed.")
 @click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes, if not one a core."
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many processes, if not one a core for a long run.",
 )
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster: a scheduler's address, or `local`.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run of the same question stopped.")
@@ -187,7 +190,7 @@ def benchmark(
         _print_events(sources, inquiry)
         return
     with _journal(inquiry, resume=resume) as journal:
-        problems = _run(sources, inquiry, journal, jobs or os.cpu_count() or 1, dask)
+        problems = _run(sources, inquiry, journal, jobs or _jobs(sources), dask)
         _warn([*listing.problems, *problems], share=share)
         rows = journal.rows(sources)
         totals = _gather(rows, ratios, sweep_max, active)
@@ -237,9 +240,9 @@ def _policies(names: Sequence[str]) -> tuple[list[Choice], str]:
 
 
 def _prices(file: Path | None, read: float | None, write: float | None, ttl: float | None) -> PriceBook:
-    from prunewise.prices import PriceBook, parse_prices
+    from prunewise.prices import PriceBook
 
-    book = PriceBook() if file is None else parse_prices(_decoded(file))
+    book = PriceBook() if file is None else _price_file(file)
     given = {"read": read, "write": write, "write_1h": write, "ttl": ttl}
     known = {name: value for name, value in given.items() if value is not None}
     if not known:
@@ -247,6 +250,16 @@ def _prices(file: Path | None, read: float | None, write: float | None, ttl: flo
     every = msgspec.structs.replace(book.every, **known)
     models = tuple((glob, msgspec.structs.replace(one, **known)) for glob, one in book.models)
     return PriceBook(every, models)
+
+
+def _price_file(file: Path) -> PriceBook:
+    from prunewise.prices import parse_prices
+
+    try:
+        return parse_prices(_decoded(file))
+    except SettingsError as error:
+        message = f"{file}: {error}"
+        raise SettingsError(message) from None
 
 
 def _decoded(file: Path) -> dict[str, Any]:
@@ -316,6 +329,14 @@ def _print_events(sources: Sequence[Source], inquiry: Inquiry) -> None:
 
 # ---------------------------------------------------------------- the run
 
+_WORKER_BYTES = 2 * 2**20
+"""What a process replays in about the time that it takes to start one."""
+
+
+def _jobs(sources: Sequence[Source]) -> int:
+    """As many processes as there are cores, where there is enough to do for them."""
+    return min(os.cpu_count() or 1, 1 + sum(source.size for source in sources) // _WORKER_BYTES)
+
 
 @contextmanager
 def _journal(inquiry: Inquiry, *, resume: bool) -> Generator[Journal]:
@@ -357,7 +378,7 @@ def _run(
         raise
     if not any_session:
         console.warn([f"{row.source}: {row.reason}" for row in problems])
-        message = "no session could be replayed" if problems else "no session is what was asked for"
+        message = "no session could be replayed" if problems else "no session is of the time and project that were asked for"
         raise InputError(message)
     return sorted(problems, key=lambda row: row.source)
 
