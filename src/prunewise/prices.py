@@ -755,7 +755,7 @@ def parse_prices(data: Mapping[str, Any]) -> PriceBook:
     try:
         file = msgspec.convert(data, _PriceFile)
     except msgspec.ValidationError as error:
-        message = f"prices: {error}"
+        message = f"prices: {error}; a file has `default`, for every model, and `models`, by glob"
         raise SettingsError(message) from None
     for path, known in (
         ("default", file.default),

@@ -378,7 +378,11 @@ def _run(
         raise
     if not any_session:
         console.warn([f"{row.source}: {row.reason}" for row in problems])
-        message = "no session could be replayed" if problems else "no session is of the time and project that were asked for"
+        message = (
+            "no session could be replayed"
+            if problems
+            else "no session is of the time and project that were asked for"
+        )
         raise InputError(message)
     return sorted(problems, key=lambda row: row.source)
 
