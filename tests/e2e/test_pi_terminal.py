@@ -1,5 +1,6 @@
 """The real pi on a terminal, played in tmux: its commands, dialogs, notifications and footer."""
 
+import json
 import shlex
 import shutil
 import subprocess
@@ -91,3 +92,16 @@ def test_a_session_on_a_terminal(pi: Pi, model: ModelServer, terminal: Terminal)
     terminal.until(lambda screen: "And on." in screen)
     assert model.asked[2].results["call_1_0"].startswith("[prunewise")
     assert model.asked[3].results["call_1_0"].startswith("a line")
+    terminal.type("/pruning settings")
+    screen = terminal.until(lambda screen: "Change which setting?" in screen)
+    assert "last gate decision: none" in screen
+    terminal.key("Down")
+    terminal.key("Down")
+    terminal.key("Enter")
+    terminal.until(lambda screen: "→ true" in screen)
+    terminal.key("Down")
+    terminal.key("Enter")
+    terminal.until(lambda screen: "protectCurrentTurn is false now." in screen)
+    assert json.loads((pi.agent / "settings.json").read_text())["pruning"] == {"protectCurrentTurn": False}
+    terminal.tmux("send-keys", "-t", "pi", "-l", "/context-pruning gate ")
+    terminal.until(lambda screen: "gate always-apply" in screen)
