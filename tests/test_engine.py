@@ -30,7 +30,7 @@ from tests.build import (
 
 from prunewise import ledger, markers, strategies
 from prunewise.canonical import canonical
-from prunewise.engine import Engine, Rules
+from prunewise.engine import Engine, Moment, Rules
 from prunewise.errors import RefusedError
 from prunewise.gates import Batch, Verdict, break_even
 from prunewise.ledger import Entry, Restore
@@ -546,7 +546,7 @@ def test_a_gate_is_told_all_that_a_price_may_depend_on():
     engine.extend(
         build.messages(flat(user(), bash("1", "x"), read("a", "f"), bash("2", "x"), read("b", "f")))
     )
-    assert engine.verdict(seconds_since_call=7.5) == Verdict("on", True, 0)
+    assert engine.verdict(Moment(7.5)) == Verdict("on", True, 0)
     (batch,) = batches
     assert [(one.position, one.tokens_removed, one.lane) for one in batch.candidates()] == [
         (one.position, one.tokens_removed, one.lane) for one in engine.proposals

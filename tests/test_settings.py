@@ -92,7 +92,8 @@ def nested(key: str, value: object) -> dict[str, object]:
 def test_the_defaults_are_the_documented_ones():
     documented = copy.deepcopy(DOCUMENTED)
     by_state = documented["gate"].pop("breakEvenThresholdByState")
-    assert to_data(DEFAULTS) == {**documented, "reserve": 16384}
+    ours = {"policy": "documented", "priced": to_data(DEFAULTS)["priced"], "reserve": 16384}
+    assert to_data(DEFAULTS) == {**documented, **ours}
     assert {state: DEFAULTS.gate.threshold(state) for state in by_state} == by_state
     assert DEFAULTS.window is None
 
@@ -106,7 +107,8 @@ def test_the_documented_full_shape_has_no_problem_and_no_unknown_key():
 def test_every_setting_is_declared_once_and_reachable_in_the_types():
     keys = [entry.key for entry in SETTINGS]
     assert len(keys) == len(set(keys))
-    assert set(keys) == set(leaves(DOCUMENTED)) | {"window", "reserve"}
+    ours = {"policy", *(f"priced.{key}" for key in to_data(DEFAULTS)["priced"])}
+    assert set(keys) == set(leaves(DOCUMENTED)) | ours | {"window", "reserve"}
 
 
 def leaves(data: dict[str, object], prefix: str = "") -> Iterator[str]:

@@ -39,6 +39,7 @@ READ_AGAIN = "the file was read again later"
 CHANGED_AFTER = "the file was changed later"
 CHANGED_AGAIN = "the file was changed again later"
 FAILED_INPUT = "this call failed long ago; its error message stays"
+OLD = "it is old"
 BY_USER = "at the user's wish"
 
 
@@ -71,6 +72,34 @@ def purged_input(tool: str, characters: int, reason: str, reference: str) -> str
     """The marker of a call's input; it stands as the only value of the input object."""
     before, behind = _frame(tool, "input", reason)
     return f"{before}{characters:,}{behind}{reference} for all of it]"
+
+
+def indexed(tool: str, characters: int, reason: str, reference: str, index: str) -> str:
+    """The marker of an output that went, with an index of the names in it."""
+    head = output(tool, characters, reason, reference)
+    return f"{head}\nnames in it: {index}" if index else head
+
+
+def trimmed(tool: str, facts: str, kept: str, index: str, reference: str) -> str:
+    """What stands for an output that was shortened before it was first sent: lines of it, and the names in
+    the rest.
+    """
+    head = f"{OPENING}{_name(tool)} output shortened: {facts}; {_recall(reference)}]"
+    names = f"\n[names in the rest: {index}]" if index else ""
+    return f"{head}\n{kept}{names}"
+
+
+def extent(text: str, code: int | None) -> str:
+    """How a command ended, where that is known, and how much it printed."""
+    ended = "" if code is None else f"exit code {code}, "
+    lines = text.count("\n") + 1
+    return f"{ended}{lines:,} lines, {_size(text)}"
+
+
+def pointer(tool: str, text: str, reference: str) -> str:
+    """What stands for an output that is byte for byte one that is in view already."""
+    facts = f"the same {_size(text)} as its output before"
+    return f"{OPENING}{_name(tool)} output: {facts}, which is still in view; {_recall(reference)}]"
 
 
 @lru_cache(maxsize=1024)

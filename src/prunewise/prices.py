@@ -65,6 +65,9 @@ class CacheRules(msgspec.Struct, frozen=True):
     """How many prefixes one request can write; None where there are no breakpoints."""
     lookback: int | None = None
     """How many positions back from a breakpoint an entry is found, itself the first; None: any."""
+    signed: bool = False
+    """Whether the signature of a thinking block covers everything before it: a change in front of one is
+    refused, unless that block and all later ones are left out."""
     assumed: tuple[str, ...] = ()
     """The fields that the provider does not state. What stands there is an assumption of ours."""
     fallback: bool = False
@@ -87,6 +90,7 @@ def _claude(
     read: float = 0.1,
     fallback: bool = False,
     assumed: tuple[str, ...] = (),
+    signed: bool = False,
 ) -> CacheRules:
     return CacheRules(
         family,
@@ -104,6 +108,7 @@ def _claude(
         checked=_CHECKED,
         breakpoints=4,
         lookback=20,
+        signed=signed,
         assumed=assumed,
         fallback=fallback,
     )
@@ -167,7 +172,9 @@ def _automatic(
 _TIMES = ("time_to_live", "longest")
 
 RULES: tuple[CacheRules, ...] = (
-    _claude("Claude Fable, Mythos 5.1 and 5.2", r"claude-(fable|mythos)-5-[12]", 512, read=0.025),
+    _claude(
+        "Claude Fable, Mythos 5.1 and 5.2", r"claude-(fable|mythos)-5-[12]", 512, read=0.025, signed=True
+    ),
     _claude("Claude Fable 5, Mythos 5", r"claude-(fable|mythos)-5", 512),
     _claude("Claude Opus 5.5", r"claude-opus-5-5", 512, read=0.05),
     _claude("Claude Sonnet 5.5", r"claude-sonnet-5-5", 1024, read=0.05, assumed=("minimum",)),

@@ -21,6 +21,7 @@ from prunewise.errors import SettingsError
 
 GateMode = Literal["on", "off", "always-apply"]
 AgentState = Literal["idle", "mid_loop"]
+PolicyName = Literal["documented", "priced"]
 Value: TypeAlias = bool | int | float | str | tuple[str, ...]
 """What one setting holds; a list of strings is a tuple here, and a list in JSON."""
 
@@ -107,6 +108,20 @@ class Gate(Struct, frozen=True, rename="camel"):
         return self.break_even_threshold if own is None else own
 
 
+class Priced(Struct, frozen=True, rename="camel"):
+    """The priced policy: ages in LLM calls, sizes in tokens."""
+
+    recent_calls: int = 3
+    min_tokens: int = 200
+    trim_tokens: int = 1000
+    trim_lines: int = 8
+    index_tokens: int = 900
+    patience: int | float = 0.75
+    caution: int | float = 1
+    horizon: int | float = 32
+    stake: int | float = 0.05
+
+
 class Pruning(Struct, frozen=True, rename="camel"):
     """The two-level part: masking of large outputs in front of compaction. Sizes in tokens."""
 
@@ -120,10 +135,12 @@ class Settings(Struct, frozen=True, rename="camel"):
     """All settings. `window` is the model's context window and `reserve` its head room, in tokens."""
 
     enabled: bool = True
+    policy: PolicyName = "documented"
     protections: Protections = Protections()
     thresholds: Thresholds = Thresholds()
     strategies: Strategies = Strategies()
     gate: Gate = Gate()
+    priced: Priced = Priced()
     pruning: Pruning = Pruning()
     window: int | None = None
     reserve: int = 16384
@@ -242,6 +259,14 @@ SETTINGS: tuple[Setting, ...] = (
         command="/context-pruning on",
     ),
     Setting(
+        "policy",
+        _choice("documented", "priced"),
+        "What decides: `documented` prunes what the three strategies find, behind the break-even gate; "
+        "`priced` shortens large outputs before they are first sent, and cuts old outputs when the cache's "
+        "prices say that it pays.",
+        command="/context-pruning policy priced",
+    ),
+    Setting(
         "protections.toolNames",
         _STRINGS,
         "Tools whose calls and results are never pruned automatically; case does not matter.",
@@ -305,6 +330,53 @@ SETTINGS: tuple[Setting, ...] = (
         _CALLS,
         "The same, for a request in the middle of a tool loop.",
         unset="as `gate.breakEvenThreshold`",
+    ),
+    Setting(
+        "priced.recentCalls",
+        _COUNT,
+        "Under `priced`, outputs of so many of the latest LLM calls are never cut once they have been sent.",
+    ),
+    Setting(
+        "priced.minTokens",
+        _COUNT,
+        "Under `priced`, an output is cut only when it is larger than so many tokens.",
+    ),
+    Setting(
+        "priced.trimTokens",
+        _COUNT,
+        "Under `priced`, an output that is no file read and larger than so many tokens is shortened before "
+        "it is first sent.",
+    ),
+    Setting(
+        "priced.trimLines",
+        _COUNT,
+        "Under `priced`, so many lines stay at each end of a shortened output.",
+    ),
+    Setting(
+        "priced.indexTokens",
+        _COUNT,
+        "Under `priced`, the index of names that stays of an output has at most so many tokens.",
+    ),
+    Setting(
+        "priced.patience",
+        _CALLS,
+        "Under `priced`, a cut waits until what waiting has cost comes to so many times its price.",
+    ),
+    Setting(
+        "priced.caution",
+        _CALLS,
+        "Under `priced`, what recalls may cost counts so many times.",
+    ),
+    Setting(
+        "priced.horizon",
+        _CALLS,
+        "Under `priced`, how many further LLM calls a cut is taken to serve.",
+    ),
+    Setting(
+        "priced.stake",
+        _number("a number from 0 to 1", 1),
+        "Under `priced`, what cuts may cost beyond what pruning has brought, as a part of what the session "
+        "has cost.",
     ),
     Setting(
         "pruning.enabled",

@@ -15,6 +15,10 @@ import msgspec
 
 Action = Literal["read", "write", "edit"]
 
+Sort = Literal["read", "change", "search", "list", "git", "web", "test", "follow", "other"]
+"""What kind of output a call gives: how long it stays useful, and what of it, depends on this. `follow` is
+what a command goes on to print while it runs."""
+
 
 class FileOperation(msgspec.Struct, frozen=True, gc=False):
     """What a call does to a file: a read of the lines `first` to `last` (1-based, both included;
@@ -161,6 +165,26 @@ COPILOT = Vocabulary(
     line_count="",
     narrowed_by=frozenset({"view_range"}),
 )
+
+
+SORTS: Mapping[str, Sort] = {
+    **dict.fromkeys(("grep", "grep_search", "search_file_content", "multi_grep", "search"), "search"),
+    **dict.fromkeys(("codebase_search", "file_search", "astgrep_pattern"), "search"),
+    **dict.fromkeys(("ls", "glob", "find", "list_directory", "list_dir", "list_files"), "list"),
+    **dict.fromkeys(("webfetch", "websearch", "web_search", "web_fetch", "fetch", "fetch_content"), "web"),
+    **dict.fromkeys(("google_web_search", "searxng_search", "get_search_content"), "web"),
+    **dict.fromkeys(("apply_patch", "notebookedit", "multiedit", "edit", "write", "create"), "change"),
+    **dict.fromkeys(("write_stdin", "read_bash", "bashoutput", "stop_bash"), "follow"),
+}
+"""Tools of all hosts, apart from those that a vocabulary knows as file or shell tools."""
+
+
+def sort_of(vocabulary: Vocabulary, name: str) -> Sort:
+    """The kind of output that a tool gives, by its name. A shell tool's depends on its command."""
+    action = vocabulary.files.get(name.lower())
+    if action is not None:
+        return "read" if action == "read" else "change"
+    return SORTS.get(name.lower(), "other")
 
 
 def file_operation(

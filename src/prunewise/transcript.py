@@ -180,6 +180,7 @@ class Transcript:
         "_by_id",
         "_calls",
         "_open",
+        "calls_before",
         "cwd",
         "exchanges",
         "llm_calls",
@@ -200,6 +201,8 @@ class Transcript:
         self.messages: list[Message] = []
         self.turns: list[int] = []
         """For each message its turn: how many user messages there are up to and with it."""
+        self.calls_before: list[int] = []
+        """For each message how many answers of the model there are before it."""
         self.exchanges: list[Exchange] = []
         """In the order of their results."""
         self.llm_calls = 0
@@ -247,6 +250,7 @@ class Transcript:
         for position, message in enumerate(messages, start=len(self.messages)):
             role = message.role
             self.messages.append(message)
+            self.calls_before.append(self.llm_calls)
             if role == "assistant":
                 if before != "assistant":
                     self.llm_calls += 1

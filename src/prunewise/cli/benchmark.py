@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from prunewise.replay.totals import Totals
 
 _EXTRA = ("numpy", "platformdirs", "portalocker")
-_DEFAULT_POLICIES = ("none", "documented", "two-level", "both", "langchain", "optimal")
-_NONE, _OPTIMAL = "none", "optimal"
+_DEFAULT_POLICIES = ("none", "documented", "two-level", "both", "priced", "langchain", "optimal")
+_NONE, _OPTIMAL, _CEILING = "none", "optimal", "ceiling"
 _BOTH = "both"
 _FILE = click.Path(path_type=Path)
 _FORMATS = tuple(READERS)
@@ -173,8 +173,9 @@ def benchmark(
     selection = corpus.Selection(None if since is None else corpus.since(since, time.time()), project or "")
     choices, active = _policies(policies)
     inquiry = runner.Inquiry(
-        tuple(choice for choice in choices if choice.name != _OPTIMAL),
+        tuple(choice for choice in choices if choice.name not in (_OPTIMAL, _CEILING)),
         with_optimal=not policies or _OPTIMAL in policies,
+        with_ceiling=_CEILING in policies and not no_loss,
         with_loss=not no_loss,
         with_timeline=html is not None,
         prices=_prices(prices, read, write, ttl),
@@ -223,7 +224,7 @@ def _policies(names: Sequence[str]) -> tuple[list[Choice], str]:
 
     choices: list[Choice] = []
     for name in dict.fromkeys((_NONE, *(names or _DEFAULT_POLICIES))):
-        choice = Choice(name) if name == _OPTIMAL else choose(name)
+        choice = Choice(name) if name in (_OPTIMAL, _CEILING) else choose(name)
         if any(choice.name == other.name for other in choices):
             choice = Choice(name, choice.settings)
         choices.append(choice)

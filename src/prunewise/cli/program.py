@@ -15,6 +15,7 @@ import click
 
 from prunewise import __version__
 from prunewise.cli.benchmark import benchmark
+from prunewise.cli.calibrate import calibrate
 from prunewise.cli.console import complain, give_up_stdout
 from prunewise.cli.pi import pi
 from prunewise.cli.plan import plan
@@ -37,7 +38,7 @@ def program() -> None:
     """Say which old tool outputs of an agent's session can go, and whether that pays."""
 
 
-for command in (plan, prune, recall, benchmark, pi):
+for command in (plan, prune, recall, benchmark, calibrate, pi):
     program.add_command(command)
 
 

@@ -7,6 +7,7 @@ decides goes out as values for its owner to record before they are applied.
 
 from prunewise.engine.edits import Place, place_of
 from prunewise.engine.engine import Engine, Reference, Rules
+from prunewise.engine.moment import NOW, Moment
 from prunewise.engine.proposals import Lane, Proposal
 
-__all__ = ["Engine", "Lane", "Place", "Proposal", "Reference", "Rules", "place_of"]
+__all__ = ["NOW", "Engine", "Lane", "Moment", "Place", "Proposal", "Reference", "Rules", "place_of"]

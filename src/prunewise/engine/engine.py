@@ -9,9 +9,11 @@ import msgspec
 from prunewise import markers, strategies, tools
 from prunewise.canonical import canonical
 from prunewise.engine.edits import Edits, Place, place_of
+from prunewise.engine.moment import NOW, Moment
 from prunewise.engine.proposals import Pool, Proposal, in_order
 from prunewise.errors import RefusedError
 from prunewise.gates import Batch, Gate, Verdict, documented
+from prunewise.gates.priced import Choose, choose
 from prunewise.ledger import EMPTY, MANUAL, Decision, Ledger, Target
 from prunewise.masking import Context, Output, Outputs
 from prunewise.protections import Protections
@@ -47,6 +49,8 @@ class Rules(msgspec.Struct, frozen=True):
     gate: Gate = documented
     estimator: Estimator = DOCUMENTED
     prices: object | None = None
+    choose: Choose = choose
+    """Where the priced policy cuts."""
 
 
 class Engine:
@@ -68,6 +72,8 @@ class Engine:
         self.transcript = Transcript(cwd=cwd, vocabulary=vocabulary)
         self.recalls: list[Exchange] = []
         """The exchanges in which something was recalled."""
+        self.sent = 0
+        """How many messages have gone out, whether or not an answer came: its owner says so."""
         self.masked: dict[tuple[str, Kind], Place] = {}
         """The targets that masking has replaced, and where."""
         self._context = Context()
@@ -94,9 +100,13 @@ class Engine:
         self._take_in(self.transcript.exchanges[self._applied :])
         self._applied = len(self.transcript.exchanges)
         if self.rules.settings.enabled:
-            self._pool.advance(self.transcript.turn)
-            for strategy in self._strategies:
-                self._propose(strategy.name, strategy.advance(self.transcript))
+            self._look()
+
+    def _look(self) -> None:
+        """Take in what the strategies say of what is new."""
+        self._pool.advance(self.transcript.turn)
+        for strategy in self._strategies:
+            self._propose(strategy.name, strategy.advance(self.transcript))
 
     # ---- proposing
 
@@ -208,12 +218,16 @@ class Engine:
         ripe = self._pool.ripe()
         return [msgspec.structs.replace(one, lane="free") if one.position >= sent else one for one in ripe]
 
-    def verdict(self, *, seconds_since_call: float | None = None) -> Verdict:
+    def verdict(self, moment: Moment = NOW) -> Verdict:
         """The gate's verdict on everything that may go now, as one batch."""
         batch = self._batch(
-            lambda: self.proposals, self._pool.earliest, self._pool.tokens, seconds_since_call
+            lambda: self.proposals, self._pool.earliest, self._pool.tokens, moment.seconds_since_call
         )
         return self.rules.gate(batch, self.rules.settings.gate)
+
+    def accepted(self, verdict: Verdict) -> list[Proposal]:
+        """What goes by this verdict, which is the last one given."""
+        return self.proposals if verdict.accepted else []
 
     def price(self, proposals: Iterable[Proposal]) -> Verdict:
         """The gate's figures for these proposals together, whatever its mode."""

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from prunewise import formats, ledger, markers, recall
-from prunewise.engine import Engine, Proposal
+from prunewise.engine import Engine, Moment, Proposal
 from prunewise.errors import RecallError, RefusedError
 from prunewise.formats import Format, Native
 from prunewise.gates import Verdict
@@ -26,6 +26,7 @@ from prunewise.ledger import Decision, Entry, Restore, Savings, Target
 from prunewise.listing import Listed, listing
 from prunewise.masking import Output
 from prunewise.plan import Masked, Plan
+from prunewise.priced import engine_for
 from prunewise.pruner.engagement import CompactionCheck, Engagement
 from prunewise.pruner.messages import Messages
 from prunewise.pruner.originals import Originals
@@ -164,11 +165,12 @@ class Pruner:
         verdict = error = None
         if self.policy.settings.enabled:
             verdict = self._engine.verdict(
-                seconds_since_call=None if self._called_at is None else now - self._called_at
+                Moment(None if self._called_at is None else max(0.0, now - self._called_at))
             )
-            if verdict.accepted and self._engine.has_proposals:
+            proposals = self._engine.accepted(verdict)
+            if proposals:
                 try:
-                    decisions = self._record(self._engine.proposals, now)
+                    decisions = self._record(proposals, now)
                 except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
                     error = _named(failure)
                     self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
@@ -177,6 +179,7 @@ class Pruner:
         self._keep_standing()
         changed = projection.advance(engine, natives)
         self.cache_breaks += changed
+        engine.sent = len(natives)
         self._engagement.sent(engine)
         return Projected(
             self.format.replace(request, projection.messages(natives)) if engine.edits else request,
@@ -256,7 +259,7 @@ class Pruner:
     # ---- the engine
 
     def _fresh_engine(self) -> Engine:
-        engine = Engine(
+        engine = engine_for(
             self.policy.rules,
             self.store.reference,
             cwd=self._cwd,
@@ -312,6 +315,7 @@ class Pruner:
         }
         engine = self._engine = self._fresh_engine()
         engine.masked.update(masked)
+        engine.sent = min(before.sent, kept)
         engine.extend(messages)
         return engine.mask() if masked else []
 

@@ -26,10 +26,13 @@ from typing import Protocol
 import msgspec
 
 from prunewise import ledger
-from prunewise.engine import Engine, Proposal, Rules
+from prunewise.cache import UNTOLD
+from prunewise.engine import Moment, Proposal, Rules
 from prunewise.errors import InputError
+from prunewise.gates.priced import Choose, choose, ski
 from prunewise.ledger import Decision, Target
 from prunewise.masking import engages
+from prunewise.priced import PricedEngine, engine_for
 from prunewise.settings import DEFAULTS, Settings
 from prunewise.tokens import DOCUMENTED, PI, text_tokens
 from prunewise.tools import Vocabulary
@@ -69,6 +72,18 @@ class Conversation(msgspec.Struct, frozen=True):
     """System prompt and tools, in the provider's tokens."""
     scale: float = 1.0
     """The provider's tokens for one that pi would estimate."""
+    prices: object | None = None
+    """What providers charge, as the session is billed."""
+
+
+class Meeting(msgspec.Struct, frozen=True):
+    """What a policy may know of an LLM call that is about to be made."""
+
+    seconds_since_call: float | None = None
+    model: str = ""
+    provider: str = ""
+    cold: bool = False
+    """Whether nothing can be cached: the model is another one, or the epoch has just begun."""
 
 
 class Run(Protocol):
@@ -78,9 +93,12 @@ class Run(Protocol):
         """A new epoch: the messages start again; what was decided before goes on standing."""
         ...
 
-    def step(self, new: Sequence[Message], call: int) -> list[Cut]:
+    def step(self, new: Sequence[Message], call: int, meeting: Meeting = ...) -> list[Cut]:
         """What goes at this LLM call, whose request has these messages beyond those of the call before."""
         ...
+
+
+UNKNOWN = Meeting()
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -101,7 +119,7 @@ class _Nothing:
     def begin(self) -> None:
         """Nothing is remembered."""
 
-    def step(self, new: Sequence[Message], call: int) -> list[Cut]:  # noqa: ARG002
+    def step(self, new: Sequence[Message], call: int, meeting: Meeting = UNKNOWN) -> list[Cut]:  # noqa: ARG002
         """Nothing goes."""
         return []
 
@@ -109,8 +127,9 @@ class _Nothing:
 class _EngineRun:
     """The engine under one settings value, with a ledger in memory."""
 
-    def __init__(self, settings: Settings, conversation: Conversation) -> None:
-        self._rules = Rules(settings)
+    def __init__(self, settings: Settings, conversation: Conversation, choose: Choose = choose) -> None:
+        self._rules = Rules(settings, prices=conversation.prices, choose=choose)
+        self._warmth = UNTOLD
         self._conversation = conversation
         self._ledger = ledger.EMPTY
         self._engaged = False
@@ -119,24 +138,35 @@ class _EngineRun:
     def begin(self) -> None:
         """A fresh engine under the decisions that stand; masking starts again from raw."""
         self._engaged = False
-        self._engine = Engine(
+        self._engine = engine_for(
             self._rules, _reference, cwd=self._conversation.cwd, vocabulary=self._conversation.vocabulary
         )
+        if isinstance(self._engine, PricedEngine):
+            self._engine.warmth = self._warmth
         self._engine.follow(self._ledger)
 
-    def step(self, new: Sequence[Message], call: int) -> list[Cut]:
+    def step(self, new: Sequence[Message], call: int, meeting: Meeting = UNKNOWN) -> list[Cut]:
         """What the gate lets through, and what masking replaces."""
         engine = self._engine
         engine.extend(new)
         cuts = [self._standing(position, part, call) for position, part in self._take_touched()]
-        if self._rules.settings.enabled and engine.has_proposals and engine.verdict().accepted:
-            proposals = engine.proposals
-            self._record(proposals)
-            cuts += [self._cut(proposal, call) for proposal in proposals]
+        if self._rules.settings.enabled:
+            proposals = self._proposals(meeting)
+            if proposals:
+                self._record(proposals)
+                cuts += [self._cut(proposal, call) for proposal in proposals]
         if self._rules.settings.pruning.enabled:
             cuts += self._mask(call)
         engine.touched.clear()
         return cuts
+
+    def _proposals(self, meeting: Meeting) -> list[Proposal]:
+        engine = self._engine
+        if isinstance(engine, PricedEngine):
+            self._warmth = engine.warmth
+            moment = Moment(meeting.seconds_since_call, meeting.model, meeting.provider, meeting.cold)
+            return engine.accepted(engine.verdict(moment))
+        return engine.accepted(engine.verdict()) if engine.has_proposals else []
 
     def _take_touched(self) -> list[tuple[int, int]]:
         """Where decisions of an earlier epoch stand in messages that were kept."""
@@ -217,7 +247,7 @@ class _KeepNewest:
         self._tokens = self._rule.fixed(self._conversation)
         self._cleared = 0
 
-    def step(self, new: Sequence[Message], call: int) -> list[Cut]:
+    def step(self, new: Sequence[Message], call: int, meeting: Meeting = UNKNOWN) -> list[Cut]:  # noqa: ARG002
         """What the rule clears now and had not before, however small: the cache breaks all the same."""
         self._transcript.extend(new)
         self._tokens += self._rule.messages(self._conversation, new)
@@ -269,12 +299,12 @@ def _without_masking(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, pruning=msgspec.structs.replace(settings.pruning, enabled=False))
 
 
-def _engine_policy(name: str, what: str, settings: Settings) -> Policy:
+def _engine_policy(name: str, what: str, settings: Settings, choose: Choose = choose) -> Policy:
     gateless = msgspec.structs.replace(settings, gate=msgspec.structs.replace(settings.gate, mode="off"))
     return Policy(
         name,
         what,
-        lambda conversation: _EngineRun(settings, conversation),
+        lambda conversation: _EngineRun(settings, conversation, choose),
         lambda conversation: _EngineRun(gateless, msgspec.structs.replace(conversation, window=0, reserve=0)),
     )
 
@@ -293,6 +323,7 @@ def _nothing(conversation: Conversation) -> Run:  # noqa: ARG001
     return _Nothing()
 
 
+_PRICED = msgspec.structs.replace(DEFAULTS, policy="priced")
 _GATE_OFF = msgspec.structs.replace(DEFAULTS, gate=msgspec.structs.replace(DEFAULTS.gate, mode="off"))
 _STRATEGIES_OFF = msgspec.structs.replace(DEFAULTS, enabled=False)
 
@@ -307,6 +338,14 @@ POLICIES: Mapping[str, Policy] = {
         ),
         _engine_policy("two-level", "large outputs masked once the window is near", _STRATEGIES_OFF),
         _engine_policy("both", "documented, and two-level on what remains", DEFAULTS),
+        _engine_policy(
+            "priced",
+            "large outputs shortened before they are sent, old ones cut where the prices say that it pays",
+            _without_masking(_PRICED),
+        ),
+        _engine_policy(
+            "ski", "what priced may cut, by the ski rental rule: its baseline", _without_masking(_PRICED), ski
+        ),
         _engine_policy("every-call", "documented without its gate", _without_masking(_GATE_OFF)),
         _keep_newest(
             "all results but the newest 10",
@@ -335,6 +374,10 @@ def of_settings(name: str, settings: Settings, what: str) -> Policy:
     return _engine_policy(name, what, settings)
 
 
+CEILING = "ceiling"
+"""The name of the hindsight optimum over what no need asks for any more; it is no policy that could run."""
+
+
 def named(name: str) -> Policy:
     """The policy of a name, or `documented` and `both` under the settings of a file.
 
@@ -348,7 +391,7 @@ def named(name: str) -> Policy:
         from prunewise.stores.settings_files import resolve
 
         return of_settings(path.name, resolve(path)[0], f"the settings of {path.name}")
-    known = ", ".join((*POLICIES, OPTIMAL))
+    known = ", ".join((*POLICIES, OPTIMAL, CEILING))
     message = f"policy {name!r} is neither known nor a settings file; known policies: {known}"
     raise InputError(message)
 

@@ -67,6 +67,7 @@ class Inquiry(msgspec.Struct, frozen=True):
 
     policies: tuple[Choice, ...] = ()
     with_optimal: bool = False
+    with_ceiling: bool = False
     with_loss: bool = True
     with_timeline: bool = False
     prices: PriceBook = PriceBook()
@@ -82,6 +83,7 @@ class Inquiry(msgspec.Struct, frozen=True):
         return Question(
             tuple(choice.policy() for choice in self.policies),
             with_optimal=self.with_optimal,
+            with_ceiling=self.with_ceiling,
             with_loss=self.with_loss,
             with_timeline=self.with_timeline,
             prices=_Book(self.prices),

@@ -9,7 +9,8 @@ from hashlib import blake2b
 import msgspec
 
 from prunewise.engine import Rules
-from prunewise.recording import Epoch, Recording
+from prunewise.recording import Epoch, LLMCall, Recording
+from prunewise.replay import ceiling
 from prunewise.replay.bill import (
     DEFAULT_PRICES,
     Bill,
@@ -33,11 +34,11 @@ from prunewise.replay.loss import (
 )
 from prunewise.replay.needs import Need, need_events
 from prunewise.replay.optimum import Candidate, Optimum, optimum
-from prunewise.replay.policies import OPTIMAL, POLICIES, Conversation, Cut, Policy, Run
+from prunewise.replay.policies import CEILING, OPTIMAL, POLICIES, Conversation, Cut, Meeting, Policy, Run
 from prunewise.replay.results import Figures, Missed, SessionRow, WorstRecall
 from prunewise.replay.timeline import FEWEST_CALLS, Series, Timeline, series, timeline
 from prunewise.settings import DEFAULTS, Settings
-from prunewise.transcript import ToolCall, ToolResult
+from prunewise.transcript import Message, ToolCall, ToolResult
 
 _Baseline = Callable[[Epoch, Iterable[Cut], str], tuple[Cut, ...]]
 
@@ -51,6 +52,8 @@ class Question(msgspec.Struct, frozen=True):
     policies: tuple[Policy, ...]
     with_optimal: bool = False
     """Whether to find the hindsight optimum, for each policy's supply and for the documented one."""
+    with_ceiling: bool = False
+    """Whether to find what could be saved with no loss, in hindsight."""
     with_loss: bool = True
     with_timeline: bool = False
     """Whether sessions of some length are to be plotted call by call."""
@@ -105,6 +108,8 @@ class _Replay:
             worst += self.worst(policy.name, lost)
         if question.with_optimal:
             figures.append(self.optimal())
+        if question.with_ceiling:
+            figures.append(self.ceiling())
         parts = [part for epoch in recording.epochs for message in epoch.messages for part in message.parts]
         return SessionRow(
             recording.source,
@@ -155,6 +160,7 @@ class _Replay:
             question.reserve,
             fitted.prefix,
             fitted.scale,
+            question.prices,
         )
         run = start(conversation)
         return [_run_epoch(run, epoch, first=index == 0) for index, epoch in enumerate(recording.epochs)]
@@ -198,11 +204,22 @@ class _Replay:
 
     def optimal(self) -> Figures:
         """The hindsight optimum over the documented supply, as if it were a policy."""
-        best = self.optimum(POLICIES["documented"])
+        return self.hindsight(OPTIMAL, self.optimum(POLICIES["documented"]))
+
+    def ceiling(self) -> Figures:
+        """What could be saved with no loss, as if it were a policy."""
+        supply = [
+            ceiling.candidates(epoch, needs)
+            for epoch, needs in zip(self.recording.epochs, self.needs, strict=False)
+        ]
+        return self.hindsight(CEILING, optimum(self.account, supply))
+
+    def hindsight(self, name: str, best: Optimum) -> Figures:
+        """A schedule that knows the future, as if it were a policy."""
         bill = lookback_bill(self.account, best.cuts)
         removed = sum(cut.removed for made in best.cuts for cut in made)
         return Figures(
-            OPTIMAL,
+            name,
             bill.total,
             best.cost,
             0.0,
@@ -321,10 +338,31 @@ def _run_epoch(run: Run, epoch: Epoch, *, first: bool) -> tuple[Cut, ...]:
         run.begin()
     cuts: list[Cut] = []
     read = 0
+    answered: list[LLMCall] = []
     for number, call in enumerate(epoch.calls):
-        cuts += run.step(epoch.messages[read : call.position], number)
+        new = epoch.messages[read : call.position]
+        cuts += run.step(new, number, meet(call, new, answered))
         read = max(read, call.position)
+        if not call.failed:
+            answered.append(call)
     return tuple(cuts)
+
+
+def meet(call: LLMCall, new: Sequence[Message], answered: Sequence[LLMCall]) -> Meeting:
+    """What a policy may know of a call beforehand: nothing of its own usage."""
+    if not answered:
+        return Meeting(model=call.model, provider=call.provider, cold=True)
+    last = answered[-1]
+    times = [message.time for message in new if message.time is not None]
+    asked = max(times) if times else call.time
+    if asked is not None and call.time is not None:
+        asked = min(asked, call.time)
+    return Meeting(
+        None if asked is None or last.time is None else max(0.0, asked - last.time),
+        call.model,
+        call.provider,
+        (call.model, call.provider) != (last.model, last.provider),
+    )
 
 
 def _names(epoch: Epoch) -> dict[str, str]:

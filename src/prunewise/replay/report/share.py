@@ -12,7 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from prunewise import tools
-from prunewise.replay.policies import OPTIMAL, POLICIES
+from prunewise.replay.policies import CEILING, OPTIMAL, POLICIES
 from prunewise.replay.report.words import YOURS
 from prunewise.replay.results import ErrorRow, Figures, Row, SessionRow
 from prunewise.replay.timeline import Timeline
@@ -20,8 +20,20 @@ from prunewise.replay.totals import Block, LeftOut, PolicyTotals, Totals, senten
 from prunewise.tools import Vocabulary
 
 _OTHER = "other"
-_POLICIES = frozenset((*POLICIES, OPTIMAL, YOURS))
-_STRATEGIES = frozenset((*POLICIES, "dedupe", "error-purge", "superseded-file-ops", "masking", "manual"))
+_POLICIES = frozenset((*POLICIES, OPTIMAL, CEILING, YOURS))
+_STRATEGIES = frozenset(
+    (
+        *POLICIES,
+        "dedupe",
+        "error-purge",
+        "superseded-file-ops",
+        "birth-trim",
+        "stale-outputs",
+        "repeated-output",
+        "masking",
+        "manual",
+    )
+)
 _VOCABULARIES = [one for one in vars(tools).values() if isinstance(one, Vocabulary)]
 _TOOLS = frozenset(name.lower() for one in _VOCABULARIES for name in (*one.files, *one.shell)) | {
     "shell",

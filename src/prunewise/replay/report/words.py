@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from prunewise.replay.policies import OPTIMAL, POLICIES
+from prunewise.replay.policies import CEILING, OPTIMAL, POLICIES
 from prunewise.replay.totals import LONG, Totals, percent
 from prunewise.wording import count
 
@@ -59,6 +59,11 @@ def what(policy: str) -> str:
         return (
             "the best schedule in hindsight for what documented may remove, on the suffix model, as if "
             "nothing were ever missed: a mark to measure by, no policy that could run"
+        )
+    if policy == CEILING:
+        return (
+            "the best schedule in hindsight for results that nothing needs any more, each gone right after "
+            "its last need: what pruning of whole results could save with no loss, no policy that could run"
         )
     if policy == YOURS:
         return "the settings that pi would read on this machine"

@@ -1,0 +1,261 @@
+"""What policies save on recorded sessions at fixed prices, and lose: the table of the priced policy.
+
+Sessions of 20 and more LLM calls, forks counted once, those whose bill is off from recorded usage left out.
+Each policy runs at each price point with these prices, and is billed at them: input cost saved, recalls and
+what holding them costs charged, against no pruning. `ceiling` and `optimal` know the future. Intervals are
+bootstraps over source repositories (the file's name before `__`), then over their sessions.
+
+Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--jobs N] PATHS...`
+
+`--blind`: needs are never met by what a marker shows. `--grid`: the safety targets' prices, priced only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import PurePath
+
+import msgspec
+
+from prunewise.prices import Override, PriceBook, Prices
+from prunewise.recording import Recording
+from prunewise.replay import ceiling, corpus, session
+from prunewise.replay.bill import check, lookback_bill, open_account, stretches, suffix_bill
+from prunewise.replay.loss import losses, summed
+from prunewise.replay.needs import need_events
+from prunewise.replay.optimum import Candidate, optimum
+from prunewise.replay.policies import POLICIES
+
+POINTS = ((0.1, 1.25), (0.05, 1.25), (0.025, 1.25), (0.1, 2.0), (0.25, 1.0), (0.5, 1.0))
+GRID = tuple((r, w) for w in (1.0, 1.25, 2.0) for r in (0.02, 0.05, 0.1, 0.25, 0.5, 1.0))
+NAMES = ("documented", "both", "langchain", "clear-tool-uses", "ski", "priced")
+LEAST_CALLS = 20
+RESAMPLES = 1000
+
+
+class Book(msgspec.Struct):
+    """The price list with fixed ratios."""
+
+    book: PriceBook
+    lookback: bool
+    known: dict[tuple[str, str], Prices] = {}
+
+    def prices_for(self, model: str, provider: str = "", when: float | None = None) -> Prices:  # noqa: ARG002
+        """As the price book's; asked once a model."""
+        found = self.known.get((model, provider))
+        if found is None:
+            found = self.book.prices_for(model, provider)
+            if not self.lookback:
+                rules = msgspec.structs.replace(found.rules, lookback=None, style="automatic")
+                found = msgspec.structs.replace(found, rules=rules)
+            self.known[model, provider] = found
+        return found
+
+
+class Row(msgspec.Struct):
+    """One session under one policy at one price point."""
+
+    repository: str
+    point: tuple[float, float]
+    policy: str
+    base: float
+    saved: float
+    """Net: recalls charged."""
+    calls: int = 0
+    breaks: int = 0
+    recalls: int = 0
+    blocks: int = 0
+    tokens: int = 0
+    own: float = math.nan
+    """What the best schedule for the same candidates saves, recalls not charged."""
+    gross: float = 0.0
+
+
+def rows_of(
+    item: tuple[str, Recording], *, names: Sequence[str], points: Sequence[tuple[float, float]],
+    lookback: bool, blind: bool, own: bool,
+) -> list[Row]:  # fmt: skip
+    """All rows of one session."""
+    name, recording = item
+    repository = name.partition("__")[0]
+    needs = [need_events(epoch, recording.vocabulary, cwd=recording.cwd) for epoch in recording.epochs]
+    found: list[Row] = []
+    for point in points:
+        read, write = point
+        book = Book(PriceBook(Override(read=read, write=write, write_1h=max(write, 1.0))), lookback)
+        account = open_account(stretches(recording), book)
+        bill_of = lookback_bill if lookback else suffix_bill
+        base = bill_of(account).total
+        supply = [
+            ceiling.candidates(epoch, kept) for epoch, kept in zip(recording.epochs, needs, strict=True)
+        ]
+        best = optimum(account, supply)
+        found.append(Row(repository, point, "ceiling", best.baseline, best.saving))
+        asked = session._Replay(recording, session.Question((), with_loss=False, prices=book))  # noqa: SLF001
+        best = optimum(account, _candidates(asked.cuts(POLICIES["documented"].eager)))
+        found.append(Row(repository, point, "optimal", best.baseline, best.saving))
+        for policy in names:
+            cuts = asked.cuts(POLICIES[policy].start)
+            bill = bill_of(account, cuts)
+            shown = (
+                [tuple(msgspec.structs.replace(cut, marker="") for cut in made) for made in cuts]
+                if blind
+                else cuts
+            )
+            lost = [
+                losses(epoch, made, kept)
+                for epoch, made, kept in zip(recording.epochs, shown, needs, strict=True)
+            ]
+            tally = summed(lost)
+            row = Row(
+                repository,
+                point,
+                policy,
+                base,
+                base - bill.total - asked.recall_cost(lost, bill),
+                recording.llm_calls,
+                bill.breaks,
+                sum(tally.recalls.values()),
+                tally.blocks,
+                tally.tokens,
+                gross=base - bill.total,
+            )
+            if own and policy == "priced":
+                row.own = optimum(account, _candidates(asked.cuts(POLICIES[policy].eager))).saving
+            found.append(row)
+    return found
+
+
+def _candidates(cuts: Iterable[Iterable[session.Cut]]) -> list[list[Candidate]]:
+    return [[Candidate(cut.position, cut.removed, cut.call) for cut in made] for made in cuts]
+
+
+def recordings(paths: Sequence[str]) -> list[tuple[str, Recording]]:
+    """The sessions that count."""
+    found: list[tuple[str, Recording]] = []
+    seen: set[str] = set()
+    for source in corpus.find(paths).sources:
+        try:
+            loaded = list(corpus.load(source))
+        except Exception as error:  # noqa: BLE001
+            print(f"left out: {source.name}: {error}", file=sys.stderr)
+            continue
+        for recording in loaded:
+            lineage = session._lineage(recording)  # noqa: SLF001
+            if recording.llm_calls < LEAST_CALLS or lineage in seen:
+                continue
+            account = open_account(stretches(recording))
+            checked = check(account)
+            if checked is not None and checked.excluded:
+                continue
+            seen.add(lineage)
+            found.append((PurePath(source.name).name, recording))
+    return found
+
+
+def interval(rows: Sequence[Row]) -> tuple[float, float]:
+    """90% of resamples: repositories are drawn, then sessions of each."""
+    draw = random.Random(0)
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.repository].append(row)
+    shares: list[float] = []
+    for _ in range(RESAMPLES):
+        taken = [
+            row
+            for name in draw.choices(sorted(groups), k=len(groups))
+            for row in draw.choices(groups[name], k=len(groups[name]))
+        ]
+        shares.append(share(taken))
+    shares.sort()
+    return shares[RESAMPLES // 20], shares[-RESAMPLES // 20]
+
+
+def share(rows: Sequence[Row]) -> float:
+    """Saved, in percent of the cost without pruning."""
+    return 100 * sum(row.saved for row in rows) / sum(row.base for row in rows)
+
+
+def table(rows: Sequence[Row], names: Sequence[str], points: Sequence[tuple[float, float]]) -> None:
+    """Print the table as Markdown."""
+    print("| policy | r, w | net saved, % (90% interval) | of ceiling | worst, p5 session, % | "
+          "breaks / 100 calls | recalls / 100 blocks | / M tokens | of own optimum |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|")
+    for policy in (*names, "optimal", "ceiling"):
+        for point in points:
+            mine = [row for row in rows if row.policy == policy and row.point == point]
+            top = share([row for row in rows if row.policy == "ceiling" and row.point == point])
+            low, high = interval(mine)
+            each = sorted(100 * row.saved / row.base for row in mine)
+            line = f"| {policy} | {point[0]:g}, {point[1]:g} | {share(mine):.1f} ({low:.1f} to {high:.1f}) | "
+            line += f"{100 * share(mine) / top:.0f}% | {each[0]:.1f}, {each[len(each) // 20]:.1f} | "
+            calls = sum(row.calls for row in mine)
+            if calls:
+                recalls, blocks = sum(row.recalls for row in mine), max(1, sum(row.blocks for row in mine))
+                tokens = max(1, sum(row.tokens for row in mine))
+                own = sum(row.own for row in mine)
+                line += (
+                    f"{100 * sum(row.breaks for row in mine) / calls:.1f} | {100 * recalls / blocks:.1f} | "
+                )
+                line += f"{1e6 * recalls / tokens:.0f} | "
+                line += "" if math.isnan(own) else f"{100 * sum(row.gross for row in mine) / own:.0f}%"
+            else:
+                line += "| | | "
+            print(f"{line} |", flush=True)
+    print()
+    print("By repository, priced, of the ceiling: " + by_repository(rows, points))
+
+
+def by_repository(rows: Sequence[Row], points: Sequence[tuple[float, float]]) -> str:
+    """How much of the ceiling each repository's sessions reach, the median over the price points."""
+    parts: list[str] = []
+    for name in sorted({row.repository for row in rows}):
+        mine = [row for row in rows if row.repository == name]
+        shares = [_of_ceiling([row for row in mine if row.point == point]) for point in points]
+        parts.append(f"{name} {100 * statistics.median(shares):.0f}%")
+    return ", ".join(parts)
+
+
+def _of_ceiling(rows: Sequence[Row]) -> float:
+    saved = {name: sum(row.saved for row in rows if row.policy == name) for name in ("priced", "ceiling")}
+    return saved["priced"] / max(1.0, saved["ceiling"])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("paths", nargs="+")
+    parser.add_argument("--lookback", action="store_true", help="bill with providers' lookback")
+    parser.add_argument("--grid", action="store_true", help="the prices of the safety targets, priced only")
+    parser.add_argument("--blind", action="store_true", help="nothing that a marker shows meets a need")
+    parser.add_argument("--own", action="store_true", help="also the optimum for priced's own candidates")
+    parser.add_argument("--jobs", type=int, default=1)
+    asked = parser.parse_args()
+    points = GRID if asked.grid else POINTS
+    names = ("priced",) if asked.grid or asked.blind else NAMES
+    found = recordings(asked.paths)
+    run = partial(
+        rows_of, names=names, points=points, lookback=asked.lookback, blind=asked.blind, own=asked.own
+    )
+    if asked.jobs > 1:
+        with ProcessPoolExecutor(asked.jobs) as pool:
+            rows = [row for rows in pool.map(run, found) for row in rows]
+    else:
+        rows = [row for item in found for row in run(item)]
+    calls = sum(recording.llm_calls for _, recording in found)
+    print(f"{len(found)} sessions, {calls:,} LLM calls; {'with' if asked.lookback else 'without'} lookback\n")
+    table(rows, names, points)
+
+
+if __name__ == "__main__":
+    main()

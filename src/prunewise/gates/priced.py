@@ -1,0 +1,121 @@
+"""The priced gate: where to cut, and whether it pays now, given what the cache holds and charges.
+
+A cut at a position takes out everything behind it that may go. Once, it costs to write again what was
+cached behind it and stays; then it saves the price of reading what went, in every call that follows.
+One pass over the cut points, from the last to the first. Knows sizes and prices; no message, no clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+
+class Piece(msgspec.Struct, frozen=True, gc=False):
+    """What may go."""
+
+    position: int
+    removed: float
+    """The tokens that it takes out of each request."""
+    since: int
+    """The LLM call from which on it may go."""
+
+
+class Outlook(msgspec.Struct, frozen=True):
+    """What a cut costs and brings, in base input tokens; calls are LLM calls."""
+
+    read: float
+    write: float
+    warm: float
+    """How likely what was sent before is still cached."""
+    call: int
+    """The call at hand."""
+    horizon: float
+    """How many calls a cut is taken to serve, this one counted."""
+    patience: float = 1.0
+    """A cut waits until waiting has cost so many times its price."""
+    floor: int = 0
+    """Before this position nothing may change (a signed block follows)."""
+    purse: float = math.inf
+    """What a cut may cost at the most: so much has been gained, and may be staked."""
+    fee: float = 0.0
+    """What breaking a warm cache counts beyond its price: a break also takes time, and uses up the room for
+    a later and better one."""
+    breaking: bool = True
+    """Whether the cache may be broken now; else only what costs nothing goes."""
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """The answer: cut at `position`, and what that comes to; None where nothing is to be cut."""
+
+    position: int | None = None
+    removed: float = 0.0
+    rewritten: float = 0.0
+    """Tokens that were cached, stay, and have to be written again."""
+    price: float = 0.0
+    rent: float = 0.0
+    """What has been paid for holding the pieces since they might have gone."""
+
+
+_USUAL = 0.1
+"""The price of a read token from which downwards cuts wait longer: they take so much longer to pay."""
+COLD = 0.25
+"""Where the cache is less likely to be warm than this, a cut counts as no break."""
+
+
+def choose(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int], float]) -> Cut:
+    """Where to cut.
+
+    Args:
+        pieces: what may go, the last position first.
+        outlook: prices and expectations.
+        rewritten: for a position the tokens behind it that were cached and would not be any more, before
+            anything is taken out.
+    """
+    best = Cut()
+    value = 0.0
+    removed = rent = 0.0
+    dearer = outlook.warm * (outlook.write - outlook.read)
+    read = outlook.warm * outlook.read + (1 - outlook.warm) * outlook.write
+    patience = outlook.patience * max(1.0, _USUAL / outlook.read if outlook.read else math.inf)
+    for piece in pieces:
+        if piece.position < outlook.floor:
+            break
+        removed += piece.removed
+        rent += outlook.read * piece.removed * (outlook.call - piece.since)
+        again = max(0.0, rewritten(piece.position) - removed)
+        price = dearer * again
+        breaks = again > 0 and outlook.warm > COLD
+        due = price + outlook.fee if breaks else price
+        saved = removed * (read + outlook.read * (outlook.horizon - 1))
+        if breaks and not outlook.breaking:
+            continue
+        at_once = outlook.warm <= COLD and due <= read * removed
+        if saved - due > value and (at_once or (rent >= patience * due and price <= outlook.purse)):
+            value = saved - due
+            best = Cut(piece.position, removed, again, price, rent)
+    return best
+
+
+Choose = Callable[[Sequence[Piece], Outlook, Callable[[int], float]], Cut]
+"""How a cut is chosen."""
+
+
+def ski(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int], float]) -> Cut:
+    """The baseline: the frontmost cut whose rent has reached its price (ski rental), and anything where the
+    cache is cold; no expectation, no purse.
+    """
+    best = Cut()
+    removed = rent = 0.0
+    for piece in pieces:
+        if piece.position < outlook.floor:
+            break
+        removed += piece.removed
+        rent += outlook.read * piece.removed * (outlook.call - piece.since)
+        again = max(0.0, rewritten(piece.position) - removed)
+        price = (outlook.write - outlook.read) * again if outlook.warm > COLD else 0.0
+        if rent >= outlook.patience * price:
+            best = Cut(piece.position, removed, again, price, rent)
+    return best

@@ -1,0 +1,432 @@
+"""What a shell command does, read with a real parser: which files it reads and writes, and what kind of
+command it is.
+
+Says what it can tell for certain. A command that the grammar cannot read, a word with an expansion in
+it, a program that is not in the tables: all of these are not known, and never guessed. Paths are
+resolved lexically, as everywhere. Needs the extra `priced`; without it nothing is known of any command.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from prunewise.tools import FileOperation, Sort, normalise_path
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_LONGEST = 20_000
+"""Longer scripts are not read, in characters."""
+
+_PAIR = 2
+"""A command and one word, or a source and a target."""
+
+_SORTS: dict[str, Sort] = {
+    **dict.fromkeys(("cat", "head", "tail", "nl", "bat", "batcat", "less", "more"), "read"),
+    **dict.fromkeys(("grep", "egrep", "fgrep", "rg", "ag", "ack", "ugrep"), "search"),
+    **dict.fromkeys(("ls", "find", "fd", "tree", "du", "stat", "wc", "file", "pwd", "which"), "list"),
+    **dict.fromkeys(("git", "gh", "hg", "jj"), "git"),
+    **dict.fromkeys(("curl", "wget", "http", "lynx", "w3m"), "web"),
+    **dict.fromkeys(("pytest", "tox", "nox", "jest", "vitest", "mocha", "ctest", "phpunit", "rspec"), "test"),
+    **dict.fromkeys(("make", "mypy", "pyright", "basedpyright", "ruff", "eslint", "tsc", "biome"), "test"),
+    **dict.fromkeys(("tee", "mv", "cp", "rm", "touch", "mkdir", "chmod", "apply_patch", "patch"), "change"),
+}
+_RUNNERS = frozenset(
+    {"npm", "pnpm", "yarn", "bun", "npx", "bunx", "uv", "poetry", "cargo", "go", "mise", "dotnet"}
+)
+_TESTED = frozenset(
+    {"test", "tests", "check", "lint", "typecheck", "build", "vet", "clippy", "bench", "pytest"}
+)
+_TEST_NAMES = frozenset(
+    {"pytest", "jest", "vitest", "mocha", "tsc", "eslint", "biome", "ruff", "mypy", "tox"}
+)
+_QUIET = frozenset({"cd", "export", "set", "true", "echo", "printf", "source", ".", "sleep", "pwd", "unset"})
+_FILTERS = frozenset(
+    {"head", "tail", "grep", "egrep", "rg", "sort", "uniq", "wc", "cut", "tr", "awk", "sed", "nl", "cat"}
+)
+_PREFIXES = frozenset({"sudo", "env", "time", "nice", "nohup", "command", "timeout", "stdbuf", "xvfb-run"})
+
+_SED_LINES = re.compile(r"(\d+)(?:,(\d+|\$))?p")
+_COUNT = re.compile(r"-(?:n=?)?(\d+)")
+_NUMBER = re.compile(r"\d+")
+
+
+class Script(msgspec.Struct, frozen=True, gc=False):
+    """What a script does."""
+
+    sort: Sort
+    operations: tuple[FileOperation, ...] = ()
+    """The files it is known to read in full or by lines, and those that it is known to change, in order."""
+    only_reads: bool = False
+    """Whether its output is nothing but the lines that its reads name."""
+
+
+UNKNOWN = Script("other")
+
+
+@lru_cache(maxsize=4096)
+def read(command: str, cwd: str | None = None) -> Script:
+    """What a command does; `UNKNOWN` where that cannot be told."""
+    if len(command) > _LONGEST or not command.strip():
+        return UNKNOWN
+    if "*** Begin Patch" in command:
+        return Script("change")
+    parser = _parser()
+    if parser is None:
+        return UNKNOWN
+    root = parser.parse(command.encode("utf-8", "replace")).root_node
+    if root.has_error:
+        return UNKNOWN
+    return _Reader(cwd).script(root)
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser | None:
+    try:
+        import tree_sitter
+        import tree_sitter_bash
+    except ImportError:
+        return None
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+class _Command(msgspec.Struct):
+    """One simple command: its words (None where a word is not known), and where its output goes."""
+
+    words: list[str | None]
+    writes: list[str | None]
+    """Files that its output is redirected to; None where the name is not known."""
+    heredoc: bool = False
+
+    @property
+    def name(self) -> str:
+        """The program's name without its folder; empty where it is not known."""
+        return (self.words[0] or "").rpartition("/")[2] if self.words else ""
+
+    @property
+    def arguments(self) -> list[str | None]:
+        """The words behind the name."""
+        return self.words[1:]
+
+
+class _Reader:
+    def __init__(self, cwd: str | None) -> None:
+        self._cwd: str | None = cwd
+        self._lost = False
+        """Whether the working directory is not known any more."""
+        self._operations: list[FileOperation] = []
+        self._sorts: list[Sort] = []
+        self._pure = True
+
+    def script(self, root: Node) -> Script:
+        """Walk a parsed script."""
+        for child in root.named_children:
+            self._statement(child)
+        reads = any(one.action == "read" for one in self._operations)
+        loud: list[Sort] = [sort for sort in self._sorts if sort != "change"] or self._sorts
+        sort: Sort = loud[0] if loud else "other"
+        return Script(
+            sort,
+            tuple(self._operations),
+            self._pure and reads and all(one.action == "read" for one in self._operations),
+        )
+
+    def _statement(self, node: Node) -> None:
+        match node.type:
+            case "comment":
+                pass
+            case "program" | "list" | "subshell" | "compound_statement":
+                for child in node.named_children:
+                    self._statement(child)
+            case "pipeline":
+                first, *others = node.named_children
+                self._pipeline([self._last_of(first), *map(_command, others)])
+            case "command" | "redirected_statement":
+                self._pipeline([self._last_of(node)])
+            case "variable_assignment" | "variable_assignments" | "declaration_command":
+                pass
+            case _:
+                self._pure = False
+                self._sorts.append("other")
+
+    def _last_of(self, node: Node) -> _Command | None:
+        """The command of a statement. The grammar takes redirections behind a list for those of the whole
+        list: they are those of its last command, and the ones before it are statements by themselves.
+        """
+        body = node.child_by_field_name("body") if node.type == "redirected_statement" else None
+        if body is None or body.type != "list":
+            return _command(node)
+        *before, last = body.named_children
+        for child in before:
+            self._statement(child)
+        command = self._last_of(last) if last.type in ("command", "redirected_statement") else None
+        if command is not None:
+            for child in node.children_by_field_name("redirect"):
+                _redirect(child, command)
+        return command
+
+    def _pipeline(self, found: Sequence[_Command | None]) -> None:
+        commands = [_bare(one) for one in found if one is not None]
+        if len(commands) < len(found) or not commands or not all(one.name for one in commands):
+            self._pure = False
+            self._sorts.append("other")
+            return
+        first = commands[0]
+        if first.name == "cd" and len(commands) == 1:
+            self._change_directory(first)
+            return
+        for one in commands:
+            self._writes(one)
+        if first.name in _QUIET:
+            self._pure = self._pure and (not first.writes and first.name not in ("source", "."))
+            return
+        self._sorts.append(_sort(first, commands))
+        self._reads(commands)
+
+    def _change_directory(self, command: _Command) -> None:
+        target = command.words[1] if len(command.words) == _PAIR else None
+        if target is None or target.startswith(("~", "-")):
+            self._lost = True
+        elif target.startswith("/"):
+            self._cwd, self._lost = target, False
+        elif not self._lost:
+            self._cwd = normalise_path(target, self._cwd)
+
+    def _path(self, word: str | None) -> str | None:
+        """A path that is known for certain."""
+        if not word or word.startswith(("~", "-", "/dev/")) or any(sign in word for sign in "*?[{"):
+            return None
+        if not word.startswith("/") and self._lost:
+            return None
+        return normalise_path(word, self._cwd)
+
+    # ---- reads
+
+    def _reads(self, commands: Sequence[_Command]) -> None:
+        if any(one.writes for one in commands):
+            self._pure = False  # what is read goes elsewhere
+            return
+        spans = _spans(commands)
+        if spans is None:
+            self._pure = False
+            return
+        for word, first, last in spans:
+            path = self._path(word)
+            if path is None:
+                self._pure = False
+            else:
+                self._operations.append(FileOperation("read", path, first, last))
+
+    # ---- writes
+
+    def _writes(self, command: _Command) -> None:
+        for word in (*command.writes, *_changed(command)):
+            path = self._path(word)
+            if path is not None:
+                self._operations.append(FileOperation("write", path))
+
+
+def _bare(command: _Command) -> _Command:
+    """The command without `sudo`, `env`, `timeout 30` and the like before it."""
+    words = command.words
+    while len(words) > 1 and (words[0] or "").rpartition("/")[2] in _PREFIXES:
+        words = words[1:]
+        while len(words) > 1 and (
+            words[0] is None or words[0].startswith("-") or "=" in words[0] or words[0][:1].isdigit()
+        ):
+            words = words[1:]
+    return _Command(words, command.writes, command.heredoc)
+
+
+def _sort(first: _Command, commands: Sequence[_Command]) -> Sort:  # noqa: PLR0911
+    name = first.name
+    if first.heredoc and first.writes:
+        return "change"
+    if name == "sed":
+        return "change" if any(word and word.startswith("-i") for word in first.arguments) else "read"
+    if name in _RUNNERS:
+        words = [word or "" for word in first.arguments[:4]]
+        tested = any(word.partition(":")[0] in _TESTED or word in _TEST_NAMES for word in words)
+        return "test" if tested else "other"
+    if name.startswith("python") and any(word in _TEST_NAMES for word in first.arguments[:3]):
+        return "test"
+    if name == "xargs":
+        rest = [word for word in first.arguments if word and not word.startswith("-")]
+        return _SORTS.get(rest[0], "other") if rest else "other"
+    if name == "git" and "grep" in first.arguments[:3]:
+        return "search"
+    if len(commands) > 1 and name in ("find", "fd", "git") and commands[1].name == "xargs":
+        return _sort(commands[1], commands[1:])
+    return _SORTS.get(name, "other")
+
+
+_Span = tuple[str | None, float, float]
+
+
+def _spans(commands: Sequence[_Command]) -> list[_Span] | None:
+    """The files and lines whose text a pipeline prints and nothing else; None where that is not so."""
+    first = commands[0]
+    spans = _printed(first)
+    if spans is None:
+        return None
+    for other in commands[1:]:
+        if len(spans) != 1 or spans[0][1] != 1 or spans[0][2] != math.inf:
+            return None
+        narrowed = _printed(_Command([*other.words, ""], []))
+        if narrowed is None or len(narrowed) != 1 or narrowed[0][0] != "":
+            return None
+        spans = [(spans[0][0], narrowed[0][1], narrowed[0][2])]
+    return spans
+
+
+def _printed(command: _Command) -> list[_Span] | None:  # noqa: PLR0911
+    """The files that a command prints, and which lines of them."""
+    files = [word for word in command.arguments if word is None or not word.startswith("-")]
+    options = [word for word in command.arguments if word is not None and word.startswith("-")]
+    match command.name:
+        case "cat" | "bat" | "batcat":
+            return [(word, 1, math.inf) for word in files] or None
+        case "nl":
+            if any(option not in ("-ba", "-b", "a") for option in options):
+                return None
+            return [(word, 1, math.inf) for word in files if word != "a"] or None
+        case "head":
+            return _head(files, options)
+        case "sed":
+            return _sed(files, options)
+        case "tail":
+            return _tail(files, options)
+        case _:
+            return None
+
+
+def _head(files: list[str | None], options: list[str]) -> list[_Span] | None:
+    count = 10.0
+    if options == ["-n"] and files and files[0] is not None and _NUMBER.fullmatch(files[0]):
+        count, files = float(files[0]), files[1:]
+    elif options:
+        found = _COUNT.fullmatch(options[0])
+        if found is None or len(options) > 1:
+            return None
+        count = float(found[1])
+    return [(word, 1, count) for word in files] or None
+
+
+def _tail(files: list[str | None], options: list[str]) -> list[_Span] | None:
+    if options == ["-n"] and len(files) == _PAIR and files[0] is not None and files[0].startswith("+"):
+        number = files[0][1:]
+        return [(files[1], float(number), math.inf)] if _NUMBER.fullmatch(number) else None
+    return None
+
+
+def _sed(files: list[str | None], options: list[str]) -> list[_Span] | None:
+    if options != ["-n"] or len(files) < _PAIR or files[0] is None:
+        return None
+    spans: list[tuple[float, float]] = []
+    for piece in re.split(r"[;\s]+", files[0].strip(" ;")):
+        found = _SED_LINES.fullmatch(piece)
+        if found is None:
+            return None
+        first = float(found[1])
+        last = first if found[2] is None else math.inf if found[2] == "$" else float(found[2])
+        spans.append((first, last))
+    return [(word, first, last) for word in files[1:] for first, last in spans]
+
+
+def _changed(command: _Command) -> Iterator[str | None]:
+    """The files that a command changes, takes away or puts there."""
+    files = [word for word in command.arguments if word is None or not word.startswith("-")]
+    match command.name:
+        case "tee" | "rm" | "touch" | "truncate" | "unlink":
+            yield from files
+        case "mv" if len(files) == _PAIR:
+            yield from files
+        case "cp" if len(files) == _PAIR:
+            yield files[1]
+        case "sed":
+            options = [word for word in command.arguments if word is not None and word.startswith("-")]
+            if any(option.startswith(("-i", "--in-place")) for option in options):
+                yield from files if "-e" in options or "-f" in options else files[1:]
+        case "git" if files and files[0] in ("checkout", "restore", "rm", "mv"):
+            if "--" in command.arguments:
+                yield from command.arguments[command.arguments.index("--") + 1 :]
+            elif files[0] != "checkout":
+                yield from files[1:]
+        case _:
+            pass
+
+
+# ---------------------------------------------------------------- the parser's tree
+
+
+def _command(node: Node) -> _Command | None:
+    """A simple command, with its redirections; None for anything else."""
+    if node.type == "redirected_statement":
+        body = node.child_by_field_name("body")
+        inner = None if body is None else _command(body)
+        if inner is None:
+            return None
+        for child in node.children_by_field_name("redirect"):
+            _redirect(child, inner)
+        return inner
+    if node.type != "command":
+        return None
+    words: list[str | None] = []
+    found = _Command(words, [])
+    for child in node.named_children:
+        if child.type == "variable_assignment":
+            continue
+        if child.type.endswith("redirect"):
+            _redirect(child, found)
+        elif child.type == "command_name":
+            words.append(_word(child.named_children[0]) if child.named_children else _text(child))
+        else:
+            words.append(_word(child))
+    return found if words else None
+
+
+def _redirect(node: Node, command: _Command) -> None:
+    if node.type in ("heredoc_redirect", "herestring_redirect"):
+        command.heredoc = True
+        for child in node.named_children:
+            if child.type == "file_redirect":
+                _redirect(child, command)
+        return
+    sign = next((child.type for child in node.children if not child.is_named), "")
+    if sign in (">", ">>", "&>", "&>>", ">|"):
+        descriptor = node.child_by_field_name("descriptor")
+        target = node.child_by_field_name("destination")
+        word = None if target is None else _word(target)
+        if word == "/dev/null":
+            return
+        if descriptor is None or _text(descriptor) == "1":
+            command.writes.append(word)
+
+
+def _word(node: Node) -> str | None:
+    """A word as the shell would pass it on; None where an expansion makes it unknown."""
+    match node.type:
+        case "word" | "number":
+            text = _text(node)
+            return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL) if "\\" in text else text
+        case "raw_string":
+            return _text(node)[1:-1]
+        case "string":
+            if all(child.type == "string_content" for child in node.named_children):
+                return re.sub(r'\\(["\\$`])', r"\1", _text(node)[1:-1])
+            return None
+        case "concatenation":
+            parts = [_word(child) for child in node.named_children]
+            return None if None in parts else "".join(part for part in parts if part is not None)
+        case _:
+            return None
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")

@@ -1,0 +1,79 @@
+"""Superseded outputs, shell commands read too."""
+
+from typing import Any
+
+import pytest
+from tests import build
+from tests.build import bash, edit, read, used, write
+
+from prunewise import markers
+from prunewise.strategies.sorting import sort_of
+from prunewise.strategies.superseded_outputs import SupersededOutputs
+from prunewise.tools import CODEX
+
+
+def stale(*natives: Any):
+    found = SupersededOutputs().advance(build.transcript(*natives, cwd="/w"))
+    return {one.exchange.call.id: one.reason for one in found}
+
+
+@pytest.mark.parametrize(
+    ("natives", "expected"),
+    [
+        ([read("a", "f"), read("b", "f")], {"a": markers.READ_AGAIN}),
+        ([read("a", "f"), bash("b", "cat f")], {"a": markers.READ_AGAIN}),
+        ([bash("a", "sed -n 1,20p f"), bash("b", "cat f")], {"a": markers.READ_AGAIN}),
+        ([bash("a", "cat f"), bash("b", "sed -n 1,20p f")], {}),
+        ([read("a", "f"), bash("b", "sed -i s/a/b/ f")], {"a": markers.CHANGED_AFTER}),
+        ([bash("a", "cat f g"), edit("b", "f")], {}),
+        ([bash("a", "cat f g"), edit("b", "f"), edit("c", "g")], {"a": markers.CHANGED_AFTER, "b": None}),
+        ([write("a", "f"), write("b", "f")], {"a": markers.CHANGED_AGAIN}),
+        ([read("a", "f"), edit("b", "f", error=True)], {}),
+        ([read("a", "f"), bash("b", "rm f", error=True)], {}),
+        ([read("a", "f"), bash("b", "cat f | grep x")], {}),
+        ([read("a", "f"), bash("b", "cat f; make")], {}),
+        ([read("a", "f"), bash("b", "frobnicate")], {}),
+    ],
+)
+def test_what_is_superseded(natives: Any, expected: Any):
+    found = stale(*natives)
+    assert found == {call: reason for call, reason in expected.items() if reason is not None}
+
+
+def test_step_by_step_it_says_the_same():
+    natives = build.flat(read("a", "f"), bash("b", "cat f"), edit("c", "f"))
+    transcript = build.transcript(cwd="/w")
+    strategy, found = SupersededOutputs(), []
+    for message in build.messages(natives):
+        transcript.extend([message])
+        found += [one.exchange.call.id for one in strategy.advance(transcript)]
+    assert found == list(stale(natives))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sort"),
+    [
+        ("exec_command", {"cmd": "rg x"}, "search"),
+        ("shell", {"command": ["bash", "-lc", "ls"]}, "list"),
+        ("shell", {"command": ["ls"]}, "other"),
+        ("exec_command", {"cmd": "cat f", "workdir": "/x"}, "read"),
+        ("write_stdin", {"chars": ""}, "follow"),
+        ("grep_search", {"pattern": "x"}, "search"),
+        ("grep_search", {"pattern": "x", "context": 50}, "read"),
+        ("frobnicate", {}, "other"),
+        ("read_file", {"file_path": "f"}, "read"),
+    ],
+)
+def test_sorts(name: Any, arguments: Any, sort: Any):
+    transcript = build.transcript(used("a", name, arguments), vocabulary=CODEX)
+    assert sort_of(transcript.exchanges[0], transcript) == sort
+
+
+def test_what_refers_back_has_no_operation():
+    from prunewise.strategies.sorting import only_reads, operations_of
+    from prunewise.tools import CLAUDE_CODE
+
+    natives = used("a", "Read", {"file_path": "f"}, "File unchanged since last read")
+    transcript = build.transcript(natives, vocabulary=CLAUDE_CODE)
+    assert operations_of(transcript.exchanges[0], transcript) == ()
+    assert not only_reads(transcript.exchanges[0], transcript)

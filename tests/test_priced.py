@@ -1,0 +1,292 @@
+"""The priced policy over whole conversations: what it may do, and what it must never do."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.build import assistant, call, flat, messages, read, result, thinking, usage, used, user
+
+from prunewise.engine import Moment, Rules
+from prunewise.ledger import Decision
+from prunewise.markers import reference_in
+from prunewise.priced import ERRORS, REPEAT, STALE, TRIM, PricedEngine, engine_for
+from prunewise.prices import Override, PriceBook
+from prunewise.pruner import Policy, Pruner
+from prunewise.settings import DEFAULTS
+from prunewise.stores.memory import Memory
+
+PRICED = msgspec.structs.replace(DEFAULTS, policy="priced")
+WORDS = "".join(f"line {n} of some_name_{n} in src/lib/file{n}.py, as it was printed\n" for n in range(120))
+CHEAP = PriceBook(Override(read=0.5, write=1.0, write_1h=1.0))
+USUAL = PriceBook(Override(read=0.1, write=1.25, write_1h=1.25))
+DEAR = PriceBook(Override(read=0.02, write=2.0, write_1h=2.0))
+
+
+def pruner(store: Any = None, prices: Any = CHEAP, **changed: Any):
+    settings = msgspec.structs.replace(PRICED, **changed)
+    return Pruner("pi", Policy(settings, prices), store or Memory())
+
+
+def sent(native: Any):
+    """What the model reads of a message."""
+    return msgspec.json.encode(native)
+
+
+def play(conversation: Any, natives: Any, *, prices: Any = CHEAP, **changed: Any):
+    """Every request of a conversation, as it goes out: one before each answer, and one at its end."""
+    one = pruner(conversation, prices, **changed)
+    requests = []
+    for end, native in enumerate(natives):
+        if native["role"] == "assistant":
+            requests.append(one.project(natives[:end], now=1000.0 + end))
+            one.observe(now=1000.0 + end)
+    requests.append(one.project(natives, now=1000.0 + len(natives)))
+    return one, requests
+
+
+def long(count: Any, text: Any = WORDS):
+    """A conversation of so many runs of a command with a large output."""
+    steps = [used(f"c{n}", "bash", {"command": f"frobnicate {n}"}, f"run {n}\n{text}") for n in range(count)]
+    return flat(user(), *steps)
+
+
+def reads(count: Any, text: Any = WORDS):
+    """A conversation of so many reads of different files."""
+    return flat(user(), *[read(f"r{n}", f"f{n}.py", f"file {n}\n{text}") for n in range(count)])
+
+
+def strategies(one: Any):
+    return {decision.strategy_id for decision in one.store.ledger() if isinstance(decision, Decision)}
+
+
+# ---------------------------------------------------------------- the free lane
+
+
+def test_a_large_output_is_shortened_before_it_is_first_sent():
+    one, requests = play(Memory(), long(1))
+    assert strategies(one) == {TRIM}
+    shown = requests[-1].request[2]["content"][0]["text"]
+    assert shown.startswith("[prunewise: bash output shortened: exit code 0, 122 lines,")
+    assert "line 0 of" in shown
+    assert "line 119 of" in shown
+    assert "some_name_60" in shown
+    assert one.cache_breaks == 0
+
+
+def test_what_it_shortened_comes_back_in_full():
+    one, requests = play(Memory(), long(1))
+    shown = requests[-1].request[2]["content"][0]["text"]
+    reference = reference_in(shown)
+    assert WORDS in one.recall(reference)
+    (decision,) = requests[-1].decisions
+    one.restore(decision.idempotency_key)
+    natives = long(1)
+    assert one.project(natives).request[2] == natives[2]
+    assert one.project([*natives, assistant("so"), user("go on")]).request[2] == natives[2]
+
+
+def test_reads_and_small_outputs_are_not_shortened():
+    _, requests = play(Memory(), reads(1))
+    assert requests[-1].request[2]["content"][0]["text"].startswith("file 0")
+    _, requests = play(Memory(), long(1, text="x\n" * 50))
+    assert not requests[-1].edits
+
+
+def test_an_output_that_is_in_view_becomes_a_pointer():
+    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS))
+    one, requests = play(Memory(), natives)
+    assert strategies(one) == {REPEAT}
+    shown = requests[-1].request[4]["content"][0]["text"]
+    assert "which is still in view" in shown
+    assert WORDS in one.recall(reference_in(shown))
+    assert requests[-1].request[2] == natives[2]
+
+
+def test_what_a_pointer_leads_to_stays():
+    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(40)[1:])
+    one, requests = play(Memory(), natives)
+    assert STALE in strategies(one)
+    assert requests[-1].request[2] == natives[2]
+    again = pruner(one.store)
+    assert list(again.project(natives).request) == list(requests[-1].request)
+
+
+def test_nothing_that_was_sent_is_shortened():
+    one = pruner()
+    natives = [*long(1), assistant("so"), user("go on")]
+    assert not one.project(natives).edits
+
+
+# ---------------------------------------------------------------- the paid lane
+
+
+def test_old_outputs_are_cut_in_batches():
+    one, requests = play(Memory(), reads(40))
+    assert strategies(one) == {STALE}
+    assert 0 < one.cache_breaks <= 3
+    shown = requests[-1].request[2]["content"][0]["text"]
+    assert "it is old; recall" in shown
+    assert "names in it: " in shown
+    assert WORDS in one.recall(reference_in(shown))
+
+
+def test_where_the_cache_cannot_pay_nothing_is_cut():
+    one, _ = play(Memory(), reads(40), prices=DEAR)
+    assert strategies(one) == set()
+
+
+def test_without_the_cache_everything_old_goes():
+    natives = reads(8)
+    one, _ = play(Memory(), natives, prices=USUAL)
+    assert strategies(one) == set()
+    more = [*natives, *read("last", "g.py", "short")]
+    assert one.project(more, now=100_000.0).decisions
+
+
+def test_failed_inputs_go_and_successful_ones_stay():
+    body = {"path": "f.py", "content": WORDS}
+    failed = [assistant(call("w", "write", body)), result("w", "no such folder", error=True, name="write")]
+    fine = [assistant(call("v", "write", body)), result("v", "ok", name="write")]
+    one, _ = play(Memory(), flat(user(), failed, fine, reads(40)[1:]))
+    made = {d.target: d.strategy_id for d in one.store.ledger() if isinstance(d, Decision)}
+    assert made["w", "tool_call_input"] == ERRORS
+    assert ("v", "tool_call_input") not in made
+
+
+def test_a_recall_keeps_its_file_and_its_like():
+    natives = reads(40)
+    one, _ = play(Memory(), natives)
+    target = next(d for d in one.store.ledger() if isinstance(d, Decision))
+    asked = used("q", "recall", {"ref": target.reference}, WORDS)
+    path = natives[2 * int(target.target[0][1:]) + 1]["content"][0]["arguments"]["path"]
+    more = [*natives, *asked, *read("again", path, WORDS + "more"), *reads(80)[2 * 40 + 1 :]]
+    for end in range(len(natives), len(more) + 1):
+        last = one.project(more[:end], now=5000.0 + end)
+        one.observe(now=5000.0 + end)
+    gone = {edit.position for edit in last.edits}
+    assert len(natives) + 1 not in gone  # the recalled text
+    assert len(natives) + 3 not in gone  # the same file, read again
+
+
+# ---------------------------------------------------------------- signatures
+
+SIGNED = "claude-fable-5-1"
+
+
+@pytest.mark.parametrize(("drops", "cuts"), [(False, False), (True, True)])
+def test_signed_blocks_hold(drops: Any, cuts: Any):
+    natives = flat(reads(30), assistant(thinking("hm", "sig"), "so", model=SIGNED), user())
+    rules = Rules(PRICED, prices=USUAL)
+    engine = engine_for(rules, lambda _message, call_id: f"#{call_id}")
+    assert isinstance(engine, PricedEngine)
+    engine.extend(messages(natives))
+    verdict = engine.verdict(Moment(model=SIGNED, cold=True, drops_thinking=drops))
+    assert bool(engine.accepted(verdict)) is cuts
+
+
+# ---------------------------------------------------------------- what always holds
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["bash", "read", "ls", "same", "fail", "user"]),
+        st.integers(min_value=0, max_value=5),
+        st.integers(min_value=1, max_value=200),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def conversation(steps: Any):
+    natives = [user()]
+    for n, (what, which, lines) in enumerate(steps):
+        text = "".join(f"{what} {which if what == 'same' else n} row_{line}\n" for line in range(lines))
+        if what == "user":
+            natives.append(user(text))
+        elif what == "read":
+            natives += read(f"c{n}", f"f{which}.py", text)
+        elif what == "fail":
+            natives += used(f"c{n}", "bash", {"command": text}, "it failed", error=True)
+        else:
+            command = "ls -R" if what == "ls" else f"frobnicate {which}"
+            natives += used(f"c{n}", "bash", {"command": command}, text)
+    return natives
+
+
+@given(STEPS)
+def test_free_changes_no_byte_that_was_sent_and_no_cut_repeats(steps: Any):
+    natives = conversation(steps)
+    one, requests = play(Memory(), natives)
+    before = []
+    decided = set()
+    for projected in requests:
+        after = [sent(native) for native in projected.request]
+        broken = before != after[: len(before)]
+        fresh = {decision.target for decision in projected.decisions}
+        paid = {d.target for d in projected.decisions if d.strategy_id not in (TRIM, REPEAT)}
+        assert not (broken and not paid)
+        assert not fresh & decided
+        decided |= fresh
+        before = after
+    for decision in one.store.ledger():
+        if isinstance(decision, Decision):
+            assert reference_in(decision.placeholder or "") == decision.reference
+            assert one.recall(decision.reference)
+
+
+@given(STEPS)
+def test_a_restart_sends_the_same_bytes(steps: Any):
+    natives = conversation(steps)
+    store = Memory()
+    _, requests = play(store, natives)
+    again = pruner(store).project(natives, now=1000.0 + len(natives))
+    kept = len(requests[-1].edits)
+    assert [sent(native) for native in requests[-1].request][: len(natives)] == [
+        sent(native) for native in again.request
+    ] or len(again.edits) > kept
+
+
+@given(STEPS)
+def test_everything_can_be_restored(steps: Any):
+    natives = conversation(steps)
+    one, _ = play(Memory(), natives)
+    for decision in list(one.store.ledger()):
+        if isinstance(decision, Decision):
+            one.restore(decision.idempotency_key)
+    assert list(one.project(natives, now=1e6).request) == natives or strategies(one)
+
+
+def test_it_learns_from_usage():
+    natives = [user()]
+    for n in range(4):
+        answer = assistant(
+            call(f"c{n}", "read", path=f"f{n}"),
+            usage=usage(10_000, input=10_000),
+            timestamp=1000 * 400 * (n + 1),
+        )
+        natives += [answer, result(f"c{n}", "short")]
+    one = pruner()
+    one.project(natives)
+    engine = one._engine
+    assert isinstance(engine, PricedEngine)
+    assert sum(engine.warmth.misses) == 3
+
+
+def test_the_plan_says_what_would_go():
+    one = pruner()
+    plan = one.plan(long(1))
+    assert [proposal.strategy for proposal in plan.proposals] == [TRIM]
+    assert plan.verdict is not None
+    assert plan.verdict.accepted
+
+
+def test_a_cut_under_lookback_counts_what_cannot_be_found():
+    engine = engine_for(Rules(PRICED, prices=USUAL), lambda _message, call_id: f"#{call_id}")
+    assert isinstance(engine, PricedEngine)
+    engine.extend(messages([*reads(30), user()]))
+    near = engine._rewritten(engine._prices(Moment(model="gpt-5.5")))
+    far = engine._rewritten(engine._prices(Moment(model="claude-opus-4-5")))
+    assert far(5) > near(5)
+    assert far(59) == near(59)

@@ -1,0 +1,154 @@
+"""What shell commands read and write, as far as it is certain."""
+
+import math
+from typing import Any
+
+import pytest
+
+from prunewise import shell
+from prunewise.tools import FileOperation
+
+END = math.inf
+
+
+def read(path: Any, first: Any = 1, last: Any = END):
+    return FileOperation("read", path, first, last)
+
+
+def write(path: Any):
+    return FileOperation("write", path)
+
+
+@pytest.mark.parametrize(
+    ("command", "operations"),
+    [
+        ("cat a.py", [read("/w/a.py")]),
+        ("cat -n a.py", [read("/w/a.py")]),
+        ("cat a.py 'b c.py'", [read("/w/a.py"), read("/w/b c.py")]),
+        ("cd src && sed -n '1,20p' a.py", [read("/w/src/a.py", 1, 20)]),
+        ("sed -n '5p;7,9p' a.py", [read("/w/a.py", 5, 5), read("/w/a.py", 7, 9)]),
+        ("sed -n '5,$p' /x/a.py", [read("/x/a.py", 5)]),
+        ("head -20 a.py", [read("/w/a.py", 1, 20)]),
+        ("head -n 7 a.py", [read("/w/a.py", 1, 7)]),
+        ("head a.py", [read("/w/a.py", 1, 10)]),
+        ("tail -n +5 a.py", [read("/w/a.py", 5)]),
+        ("nl -ba a.py", [read("/w/a.py")]),
+        ("nl -ba a.py | sed -n '3,9p'", [read("/w/a.py", 3, 9)]),
+        ("cat a.py | head -30", [read("/w/a.py", 1, 30)]),
+        ("sudo cat /etc/hosts; echo '---'; cat b", [read("/etc/hosts"), read("/w/b")]),
+    ],
+)
+def test_reads(command: Any, operations: Any):
+    script = shell.read(command, "/w")
+    assert list(script.operations) == operations
+    assert script.only_reads
+    assert script.sort == "read"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat $FILE",
+        "cat *.py",
+        "cat ~/a.py",
+        "tail -5 a.py",
+        "sed -n '/x/p' a.py",
+        "sed -n 'q' a.py",
+        "sed 5q a.py",
+        "head -c 10 a.py",
+        "head -n 3 -q a.py",
+        "nl -w3 a.py",
+        "tail -n +x a.py",
+        "cat a | grep x",
+        "cat a b | head -3",
+        "cat a | head -3 b",
+        "cd $X && cat a.py",
+        "cd ~ && cat a.py",
+        "cat",
+        "$CAT a.py",
+        "for i in a; do cat $i; done",
+        "cat 'unclosed",
+        "",
+        " " * 3 + "\n",
+        "x" * 30_000,
+        'echo "$(date)"',
+    ],
+)
+def test_what_is_not_known_is_not_guessed(command: Any):
+    script = shell.read(command, "/w")
+    assert not script.only_reads
+    assert not any(one.path in ("/w/a.py", "/w/$FILE") for one in script.operations)
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("cat a > b", ["/w/b"]),
+        ("cat a >> b", ["/w/b"]),
+        ("cat <<'EOF' > x.py\nhi\nEOF", ["/w/x.py"]),
+        ("cat > x.py <<'EOF'\nhi\nEOF", ["/w/x.py"]),
+        ("echo hi | tee out.txt", ["/w/out.txt"]),
+        ("sed -i 's/a/b/' f g", ["/w/f", "/w/g"]),
+        ("sed -i -e 's/a/b/' f", ["/w/s/a/b", "/w/f"]),
+        ("mv a b", ["/w/a", "/w/b"]),
+        ("cp a b", ["/w/b"]),
+        ("rm -f a", ["/w/a"]),
+        ("touch a", ["/w/a"]),
+        ("git checkout -- a.py", ["/w/a.py"]),
+        ("git restore a.py", ["/w/a.py"]),
+        ("git checkout main", []),
+        ("make 2> log", []),
+        ("make > /dev/null 2>&1", []),
+        ("cd src; (cd lib && rm x)", ["/w/src/lib/x"]),
+        ("FOO=1; export BAR=2; rm x", ["/w/x"]),
+        ("cd / && cd w && rm x", ["/w/x"]),
+        ("rm x  # gone", ["/w/x"]),
+        ("timeout 5 rm x", ["/w/x"]),
+    ],
+)
+def test_writes(command: Any, paths: Any):
+    script = shell.read(command, "/w")
+    assert [one.path for one in script.operations if one.action == "write"] == paths
+    assert not script.only_reads
+
+
+@pytest.mark.parametrize(
+    ("command", "sort"),
+    [
+        ("rg foo src", "search"),
+        ("git grep foo", "search"),
+        ("find . | xargs grep foo", "search"),
+        ("xargs rg foo", "search"),
+        ("xargs", "other"),
+        ("ls -la", "list"),
+        ("git diff", "git"),
+        ("curl https://x", "web"),
+        ("npm run test", "test"),
+        ("npm run test:unit", "test"),
+        ("npm install", "other"),
+        ("python -m pytest", "test"),
+        ("cd pkg && npm run check 2>&1 | tail -5", "test"),
+        ("sed -i s/a/b/ x", "change"),
+        ("apply_patch <<'E'\n*** Begin Patch\nE", "change"),
+        ("cat > x <<'E'\n1\nE", "change"),
+        ("for i in a; do x; done", "other"),
+        ("cd a && rm x 2>&1", "change"),
+        ("{ ls; }", "list"),
+        ("frobnicate", "other"),
+        ("(ls) | cat", "other"),
+    ],
+)
+def test_sorts(command: Any, sort: Any):
+    assert shell.read(command, "/w").sort == sort
+
+
+def test_without_the_parser_nothing_is_known(monkeypatch: Any):
+    shell.read.cache_clear()
+    monkeypatch.setattr(shell, "_parser", lambda: None)
+    assert shell.read("cat a.py", "/nowhere") == shell.UNKNOWN
+    shell.read.cache_clear()
+
+
+def test_without_the_extra_there_is_no_parser(monkeypatch: Any):
+    monkeypatch.setitem(__import__("sys").modules, "tree_sitter_bash", None)
+    assert shell._parser.__wrapped__() is None
