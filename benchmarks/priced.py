@@ -5,7 +5,7 @@ Each policy runs at each price point with these prices, and is billed at them: i
 what holding them costs charged, against no pruning. `ceiling` and `optimal` know the future. Intervals are
 bootstraps over source repositories (the file's name before `__`), then over their sessions.
 
-Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--jobs N] PATHS...`
+Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--policies A,B] [--jobs N] PATHS...`
 
 `--blind`: needs are never met by what a marker shows. `--grid`: the safety targets' prices, priced only.
 """
@@ -239,10 +239,13 @@ def main() -> None:
     parser.add_argument("--grid", action="store_true", help="the prices of the safety targets, priced only")
     parser.add_argument("--blind", action="store_true", help="nothing that a marker shows meets a need")
     parser.add_argument("--own", action="store_true", help="also the optimum for priced's own candidates")
+    parser.add_argument("--policies", help="these alone, with commas between")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
     points = GRID if asked.grid else POINTS
     names = ("priced",) if asked.grid or asked.blind else NAMES
+    if asked.policies:
+        names = tuple(asked.policies.split(","))
     found = recordings(asked.paths)
     run = partial(
         rows_of, names=names, points=points, lookback=asked.lookback, blind=asked.blind, own=asked.own

@@ -53,7 +53,7 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 def test_the_report_compares_policies(run: Run, folder: Path):
     done = run("benchmark", folder)
     assert done.code == 0
-    for policy in ("none", "documented", "two-level", "both", "langchain", "optimal"):
+    for policy in ("none", "documented", "two-level", "both", "priced", "langchain", "optimal"):
         assert re.search(rf"^ +{policy} ", done.out, re.MULTILINE), policy
     assert "Verdict:" in done.out
     assert done.err == f"warning: {folder}/bad.json: no session that any reader knows\n"
@@ -67,6 +67,7 @@ def test_the_json_document_is_all_that_stdout_has(run: Run, folder: Path):
         "documented",
         "two-level",
         "both",
+        "priced",
         "langchain",
         "optimal",
     ]

@@ -37,7 +37,7 @@ class Scripted:
     def begin(self) -> None:
         self._epoch += 1
 
-    def step(self, new: Sequence[Message], call: int) -> list[Cut]:  # noqa: ARG002
+    def step(self, new: Sequence[Message], call: int, meeting: object = None) -> list[Cut]:  # noqa: ARG002
         return [cut for cut in self._cuts[self._epoch] if cut.call == call]
 
 
