@@ -105,7 +105,7 @@ def test_files_are_written_where_they_are_asked_for(run: Run, folder: Path, tmp_
     assert done.code == 0
     import pyarrow.parquet as pq
 
-    assert pq.read_table(parquet).num_rows == 9 * 6 + 1
+    assert pq.read_table(parquet).num_rows == 9 * 7 + 1
     assert html.read_text().lstrip().lower().startswith("<!doctype html")
     assert f"written: {html}\n" in done.err
 
