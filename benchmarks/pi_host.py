@@ -72,17 +72,21 @@ def measure(messages: int, folder: Path, *, install: bool) -> None:
         make_session(session, pi.project, messages)
         size = session.stat().st_size
         model.script = [[("bash", {"command": "true"})] for _ in range(CALLS)]
-        memory = 0
+        memory = private = 0
         with pi.rpc("--session", str(session)) as rpc:
             rpc.prompt("Go.")
             for child in psutil.Process(rpc.process.pid).children(recursive=True):
                 if "prunewise.hosts.pi" in child.cmdline():
-                    memory = child.memory_info().rss
+                    held = child.memory_full_info()
+                    memory, private = held.rss, held.uss
         rows = [[tuple(map(float, line.split())) for line in log.read_text().splitlines()] for log in logs]
         spans = [(end[0] - start[0], end[1] - start[1]) for start, end in zip(*rows, strict=True)]
         wall, cpu = (statistics.median(one) for one in zip(*spans[2:], strict=True))
         pruned = sum(text.startswith("[prunewise") for text in model.asked[-1].results.values())
-    what = f"{pruned} outputs pruned, engine {memory / 1e6:.0f} MB" if install else "without the extension"
+    what = "without the extension"
+    if install:
+        held = f"{memory / 1e6:.0f} MB, {private / 1e6:.0f} MB of it shared with no other process"
+        what = f"{pruned} outputs pruned, engine {held}"
     print(
         f"{size / 1e6:5.1f} MB, {messages} messages: median {wall:.2f} ms per LLM call "
         f"({cpu:.2f} ms of pi's thread), the first {spans[0][0]:.0f} ms; {what}"

@@ -8,7 +8,6 @@ no message: requests come as blocks with a size and an identity, and times are h
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
@@ -85,6 +84,8 @@ class Prefix:
 
 
 def _chained(before: int, identity: str, tokens: int) -> int:
+    import hashlib  # not above: OpenSSL takes 3 MB of a process that may never come here
+
     text = f"{before:x} {tokens} {identity}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
 
