@@ -7,13 +7,16 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from tests.cli.support import Run, RunOnTerminal, RunProcess, Sample
 
 import prunewise
 from prunewise.cli import console, main
+from prunewise.cli.program import program
 
 FULL = Path("/dev/full")
 
@@ -22,12 +25,32 @@ def test_version(run: Run):
     assert run("--version") == (0, f"prunewise {prunewise.__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", [[], ["plan"], ["prune"], ["recall"]])
-def test_help_has_a_sentence_and_an_example(run: Run, command: list[str]):
+def commands(group: click.Group, *above: str) -> Iterator[tuple[str, ...]]:
+    """Every command that the help lists, and the program itself."""
+    yield above
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *above, name)
+        elif not command.hidden:
+            yield (*above, name)
+
+
+@pytest.mark.parametrize(
+    "command", list(commands(program)), ids=lambda command: " ".join(command) or "prunewise"
+)
+def test_help_opens_with_one_sentence_and_ends_with_one_example(run: Run, command: tuple[str, ...]):
     done = run(*command, "--help")
     assert (done.code, done.err) == (0, "")
-    assert re.search(r"^  [A-Z][^.]+\.", done.out, re.MULTILINE)
-    assert done.out.rstrip().splitlines()[-1].startswith(f"  Example: prunewise {' '.join(command)}")
+    _, first, *others = [" ".join(paragraph.split()) for paragraph in done.out.split("\n\n")]
+    assert re.fullmatch(r"[A-Z][^.]+\.", first)
+    example = next(paragraph for paragraph in reversed(others))
+    assert example.startswith("Example: ")
+    assert " ".join(("prunewise", *command)) in example
+    assert done.out.count("Example: ") == 1
+
+
+def test_no_example_writes_to_the_tracked_sample():
+    assert "prunewise prune examples/" not in str([command.epilog for command in program.commands.values()])
 
 
 @pytest.mark.parametrize(

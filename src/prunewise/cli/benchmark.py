@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from prunewise.cli import console
+from prunewise.cli import completion, console
 from prunewise.cli.console import complain
 from prunewise.cli.progress import progress
 from prunewise.errors import InputError, SettingsError
@@ -76,8 +76,9 @@ def _seconds(context: click.Context, option: click.Parameter, value: str | None)
     "policies",
     multiple=True,
     metavar="POLICY",
+    shell_complete=completion.policies,
     help="Compare this policy: a name, or a settings file. Without any: documented, two-level, both, "
-    "langchain and optimal.",
+    "priced, langchain and optimal.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N files found.")
 @click.option("--since", metavar="WHEN", help="Only sessions used since: 2026-03-01, 12h, 30d or 8w.")

@@ -14,7 +14,7 @@ from prunewise.hosts.pi.doctor import Report
 from prunewise.hosts.pi.protocol import Halves
 
 
-@click.group()
+@click.group(epilog="Example: prunewise pi install")
 def pi() -> None:
     """Prune in the agent pi."""
 
@@ -58,7 +58,10 @@ def _on(halves: Halves) -> str:
 @_PROJECT
 @_JSON
 def uninstall(*, project: bool, as_json: bool) -> None:
-    """Take the extension out of pi. Settings and sessions stay as they are."""
+    """Take the extension out of pi.
+
+    Settings and sessions stay as they are.
+    """
     path, was_there = installing.uninstall(Path.cwd() if project else None)
     if as_json:
         console.write_json({"path": str(path), "changed": was_there})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prunewise.cli import console
+from prunewise.cli.completion import SessionPath
 from prunewise.cli.console import TOKENS, WHAT, Column, cell
 from prunewise.cli.sessions import Conversation, converse, digest, until
 from prunewise.engine import Proposal
@@ -33,7 +34,7 @@ _FILE = click.Path(path_type=Path)
 
 
 @click.command(epilog="Example: prunewise plan examples/session.jsonl")
-@click.argument("session", type=_FILE)
+@click.argument("session", type=SessionPath())
 @click.option("--format", "_format", type=click.Choice(["pi"]), default="pi", help="What wrote SESSION.")
 @click.option(
     "--at",
@@ -66,9 +67,9 @@ def plan(
     leaf: str | None,
     as_json: bool,
 ) -> None:
-    """Show what would go from SESSION, and why. Nothing is changed.
+    """Show what would go from SESSION, and why.
 
-    SESSION is a session file of pi, which keeps them below ~/.pi/agent/sessions.
+    Nothing is changed. SESSION is a session file of pi, which keeps them below ~/.pi/agent/sessions.
     """
     conversation = converse(session, leaf=leaf, settings=settings, cwd=cwd)
     if at is not None:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 import click
 
 from prunewise import __version__
+from prunewise.cli import overview
 from prunewise.cli.benchmark import benchmark
 from prunewise.cli.calibrate import calibrate
+from prunewise.cli.completion import completion
 from prunewise.cli.console import complain, give_up_stdout
 from prunewise.cli.pi import pi
 from prunewise.cli.plan import plan
@@ -30,15 +32,22 @@ _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 
 
 @click.group(
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: prunewise plan examples/session.jsonl",
 )
 @click.version_option(__version__, prog_name="prunewise", message="%(prog)s %(version)s")
-def program() -> None:
-    """Say which old tool outputs of an agent's session can go, and whether that pays."""
+@click.pass_context
+def program(context: click.Context) -> None:
+    """Say which old tool outputs of an agent's session can go, and whether that pays.
+
+    Without a command it says what there is on this machine, and how to go on.
+    """
+    if context.invoked_subcommand is None:
+        overview.show()
 
 
-for command in (plan, prune, recall, benchmark, calibrate, pi):
+for command in (plan, prune, recall, benchmark, calibrate, pi, completion):
     program.add_command(command)
 
 

@@ -8,6 +8,7 @@ import click
 
 from prunewise import recall as recalling
 from prunewise.cli import console
+from prunewise.cli.completion import SessionPath, references
 from prunewise.cli.sessions import opened
 
 
@@ -15,8 +16,8 @@ from prunewise.cli.sessions import opened
     short_help="Print what a marker stands for.",
     epilog="Example: prunewise recall examples/session.jsonl '#7:full'",
 )
-@click.argument("session", type=click.Path(path_type=Path))
-@click.argument("reference", metavar="REF")
+@click.argument("session", type=SessionPath())
+@click.argument("reference", metavar="REF", shell_complete=references)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document, with the tool and the images."
 )

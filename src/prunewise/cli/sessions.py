@@ -12,7 +12,7 @@ import msgspec
 from prunewise import ledger
 from prunewise.cli.console import warn
 from prunewise.errors import InputError
-from prunewise.formats.detect import HEAD, detect
+from prunewise.formats.detect import HEAD, KeptSessions, detect
 from prunewise.pruner import Policy, Pruner
 from prunewise.stores import Original
 from prunewise.stores.pi_session import ContextMessage, PiSession
@@ -89,6 +89,18 @@ class Conversation(msgspec.Struct, frozen=True):
     def warn(self) -> None:
         """Say what is wrong with the settings and the file. The ledger has to be read before."""
         warn([*self.loaded.warnings, *self.session.warnings])
+
+
+def newest_first(kept: Iterable[KeptSessions]) -> list[Path]:
+    """The sessions of pi's among those that agents keep, the one that was written to last first."""
+    files = [file for one in kept if one.agent == "pi" for file in one.files]
+    return sorted(files, key=_changed, reverse=True)
+
+
+def _changed(file: Path) -> float:
+    with suppress(OSError):  # it may have gone since
+        return file.stat().st_mtime
+    return 0
 
 
 def opened(path: Path) -> PiSession:
@@ -168,7 +180,7 @@ def digest(exchange: Exchange, cwd: str | None) -> str:
     """What a call was about, in a few words: the file and lines, the command, or the arguments."""
     call, operation = exchange.call, exchange.operation
     if operation is not None:
-        path = _relative(operation.path, cwd)
+        path = relative(operation.path, cwd)
         if operation.action != "read" or (operation.first == 1 and operation.last == float("inf")):
             return path
         last = "" if operation.last == float("inf") else f"{operation.last:g}"
@@ -182,6 +194,7 @@ def digest(exchange: Exchange, cwd: str | None) -> str:
     return call.text
 
 
-def _relative(path: str, cwd: str | None) -> str:
+def relative(path: str, cwd: str | None) -> str:
+    """A path as it is seen from the working directory, where it is below that."""
     below = None if cwd is None else f"{cwd.rstrip('/')}/"
     return path.removeprefix(below) if below else path

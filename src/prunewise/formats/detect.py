@@ -110,3 +110,21 @@ def known_session_folders(environment: Mapping[str, str], home: Path) -> list[tu
             base = Path(environment["XDG_DATA_HOME"].strip()) / "opencode"
         found.append((agent, base / inner if inner else base, pattern))
     return found
+
+
+class KeptSessions(NamedTuple):
+    """What a known agent keeps on this machine."""
+
+    agent: str
+    folder: Path
+    files: list[Path]
+    """By name; an opencode file holds many sessions."""
+
+
+def kept_sessions(environment: Mapping[str, str], home: Path) -> list[KeptSessions]:
+    """The session files of every known agent whose folder is there. None of them is opened."""
+    return [
+        KeptSessions(agent, folder, sorted(folder.glob(pattern)))
+        for agent, folder, pattern in known_session_folders(environment, home)
+        if folder.is_dir()
+    ]

@@ -23,7 +23,7 @@ from wcmatch import fnmatch
 from prunewise import tools
 from prunewise.errors import InputError, PrunewiseError
 from prunewise.formats import opencode
-from prunewise.formats.detect import HEAD, READERS, detect, known_session_folders
+from prunewise.formats.detect import HEAD, READERS, detect, kept_sessions
 from prunewise.formats.pi import PI
 from prunewise.formats.reading import string
 from prunewise.recording import Epoch, LLMCall, Recording
@@ -161,12 +161,10 @@ def find_known(environment: Mapping[str, str], home: Path) -> Listing:
     """The sessions of every known agent whose folder is there."""
     finder = _Finder()
     folders: list[Folder] = []
-    for agent, folder, pattern in known_session_folders(environment, home):
-        if folder.is_dir():
-            files = sorted(folder.glob(pattern))
-            folders.append(Folder(agent, str(folder), len(files)))
-            for file in files:
-                finder.file(str(file))
+    for agent, folder, files in kept_sessions(environment, home):
+        folders.append(Folder(agent, str(folder), len(files)))
+        for file in files:
+            finder.file(str(file))
     return msgspec.structs.replace(finder.listing(), folders=tuple(folders))
 
 
