@@ -1,7 +1,9 @@
 """Builders of pi messages and of what the engine makes of them, so that tables in tests stay readable."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
 from typing import Any
 
 from prunewise import ledger, settings, tools
@@ -178,3 +180,21 @@ def proposed(made: Engine) -> list[tuple[str, str, str]]:
 
 def _blocks(content: Iterable[str | Native]) -> list[Native]:
     return [text(block) if isinstance(block, str) else block for block in content]
+
+
+def lines_run(work: Callable[[], Any]) -> int:
+    """How many lines of Python a piece of work runs: the same on every machine."""
+    run = 0
+
+    def count(_frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal run
+        run += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return run

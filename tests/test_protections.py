@@ -1,6 +1,5 @@
 """Protections: tools by name, paths by glob; names and globs come from the settings."""
 
-import time
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from tests import build
 from wcmatch import glob as wcglob
 
 from prunewise import settings
-from prunewise.protections import LONGEST_PATH, Protections
+from prunewise.protections import DEEPEST_PATH, LONGEST_PATH, Protections
 
 DEFAULT = Protections(settings.DEFAULTS.protections)
 
@@ -162,30 +161,44 @@ def test_strings_up_to_the_limit_are_asked(length: int, expected: bool):
     assert is_protected("read", {"path": path}) is expected
 
 
-def test_a_megabyte_argument_costs_nothing():
+class Pattern:
+    """Stands in for a compiled glob, and keeps what it was tried on."""
+
+    def __init__(self) -> None:
+        self.tried: list[str] = []
+
+    def fullmatch(self, text: str) -> None:
+        self.tried.append(text)
+
+
+@pytest.fixture
+def pattern(monkeypatch: pytest.MonkeyPatch) -> Pattern:
+    pattern = Pattern()
+    monkeypatch.setattr(Protections, "_compiled", lambda _self, _glob: [pattern])
+    return pattern
+
+
+def test_no_glob_is_tried_on_a_megabyte(pattern: Pattern):
     text = "secrets/ .env .pem id_rsa " * 40_000
-    exchanges = [build.exchange("write", {"path": "a", "content": f"{text}{n}"}) for n in range(20)]
-    started = time.perf_counter()
-    assert [DEFAULT.reason(one) for one in exchanges] == [None] * 20
-    assert time.perf_counter() - started < 0.5  # globs on one of them take seconds
+    is_protected("write", {"path": "a", "content": text}, by=protections())
+    assert pattern.tried == []
+    is_protected("write", {"path": "a", "content": text[:80]}, by=protections())
+    assert set(pattern.tried) == {text[:80]}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "secrets" * 580,
-        "/secrets" * 500 + "x",
-        "a/" * 2040 + "secrets",
-        "id_rsa/" * 580,
-        ".env" * 1000,
-        "/.env." * 680,
-    ],
-    ids=lambda text: text[:12],
-)
-def test_no_string_below_the_limit_takes_long(text: str):
-    started = time.perf_counter()
-    DEFAULT.reason(build.exchange("grep", {"where": text[:LONGEST_PATH]}))
-    assert time.perf_counter() - started < 0.5
+@pytest.mark.parametrize(("slashes", "protected"), [(64, False), (65, True)])
+def test_several_stars_are_not_tried_on_a_deep_path(slashes: int, protected: bool, pattern: Pattern):
+    """Three of them on 400 folders take half a minute to say no."""
+    assert DEEPEST_PATH == 64
+    several = protections(path_globs=("**/a/**/a/**/b",))
+    assert is_protected("read", {"path": "a/" * slashes + "b"}, by=several) is protected
+    assert bool(pattern.tried) is not protected
+
+
+def test_one_star_is_tried_on_a_deep_path():
+    one = protections(path_globs=("**/b",))
+    assert is_protected("read", {"path": "a/" * 300 + "b"}, by=one)
+    assert not is_protected("read", {"path": "a/" * 300 + "bc"}, by=one)
 
 
 def test_many_strings_are_answered_rightly():

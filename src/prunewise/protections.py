@@ -16,6 +16,11 @@ from prunewise.transcript import Exchange
 LONGEST_PATH = 4096
 """Longer strings are no paths, in characters; globs are not tried on them."""
 
+DEEPEST_PATH = 64
+"""Of a string with more slashes a glob with several `**` is not asked, since it would try them in every
+combination: what cannot be told is kept.
+"""
+
 _MOST_ANSWERS = 4096
 _UNKNOWN = "\0"
 
@@ -77,9 +82,14 @@ class Protections:
             return None
         for glob, literal in self._globs:
             # The longest literal of a glob must be in what it matches: this settles nearly every string.
-            if literal in text and any(pattern.fullmatch(text) for pattern in self._compiled(glob)):
+            if literal in text and self._matches(glob, text):
                 return glob
         return None
+
+    def _matches(self, glob: str, text: str) -> bool:
+        if glob.count("**") > 1 and text.count("/") > DEEPEST_PATH:
+            return True
+        return any(pattern.fullmatch(text) for pattern in self._compiled(glob))
 
     def _compiled(self, glob: str) -> list[re.Pattern[str]]:
         patterns = self._patterns.get(glob)
