@@ -18,7 +18,7 @@ import random
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import PurePath
@@ -31,7 +31,7 @@ from prunewise.replay import ceiling, corpus, session
 from prunewise.replay.bill import check, lookback_bill, open_account, stretches, suffix_bill
 from prunewise.replay.loss import losses, summed
 from prunewise.replay.needs import need_events
-from prunewise.replay.optimum import Candidate, optimum
+from prunewise.replay.optimum import optimum
 from prunewise.replay.policies import POLICIES
 
 POINTS = ((0.1, 1.25), (0.05, 1.25), (0.025, 1.25), (0.1, 2.0), (0.25, 1.0), (0.5, 1.0))
@@ -100,7 +100,8 @@ def rows_of(
         best = optimum(account, supply)
         found.append(Row(repository, point, "ceiling", best.baseline, best.saving))
         asked = session._Replay(recording, session.Question((), with_loss=False, prices=book))  # noqa: SLF001
-        best = optimum(account, _candidates(asked.cuts(POLICIES["documented"].eager)))
+        asked.needs = needs
+        best = asked.optimum(POLICIES["documented"])
         found.append(Row(repository, point, "optimal", best.baseline, best.saving))
         for policy in names:
             cuts = asked.cuts(POLICIES[policy].start)
@@ -129,13 +130,9 @@ def rows_of(
                 gross=base - bill.total,
             )
             if own and policy == "priced":
-                row.own = optimum(account, _candidates(asked.cuts(POLICIES[policy].eager))).saving
+                row.own = asked.optimum(POLICIES[policy]).saving
             found.append(row)
     return found
-
-
-def _candidates(cuts: Iterable[Iterable[session.Cut]]) -> list[list[Candidate]]:
-    return [[Candidate(cut.position, cut.removed, cut.call) for cut in made] for made in cuts]
 
 
 def recordings(paths: Sequence[str]) -> list[tuple[str, Recording]]:

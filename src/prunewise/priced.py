@@ -209,9 +209,13 @@ class PricedEngine(Engine):
             if decision.reference == asked:
                 wanted = self.transcript.exchange(decision.target[0])
                 if wanted is not None:
-                    self._faults[sort_of(wanted, self.transcript)] += 1
-                    self._want({one.path for one in operations_of(wanted, self.transcript)})
+                    self.missed(wanted)
                 return
+
+    def missed(self, exchange: Exchange) -> None:
+        """Take in that what went of an exchange was wanted after all."""
+        self._faults[sort_of(exchange, self.transcript)] += 1
+        self._want({one.path for one in operations_of(exchange, self.transcript)})
 
     def _want(self, paths: set[str]) -> None:
         """Files whose content stays from now on."""

@@ -29,6 +29,7 @@ from prunewise.replay.loss import (
     Loss,
     Needle,
     Tally,
+    Watch,
     largest_first_cuts,
     losses,
     oldest_first_cuts,
@@ -479,3 +480,29 @@ def test_planted_losses_are_found_in_recorded_sessions(shared: Path):
             totals = [total + count for total, count in zip(totals, counts, strict=True)]
     assert totals[0] > 200
     assert totals[1] > 50
+
+
+# ---- recalls while cuts are still being made
+
+
+def watched(made: Epoch, needs: Sequence[Need], cuts: Iterable[Cut]) -> list[tuple[int, int, int]]:
+    """Call, position and part of each recall that a watch tells of."""
+    watch = Watch(needs)
+    due = sorted(cuts, key=lambda cut: (cut.call, cut.position, cut.part))
+    return [
+        (call, cut.position, cut.part)
+        for call in range(len(made.calls))
+        for cut in watch.step(call, [cut for cut in due if cut.call == call])
+    ]
+
+
+@given(st.integers(0, 10_000), st.integers(0, 6))
+def test_a_watch_tells_of_the_recalls_that_are_found_in_the_end(seed: int, most: int):
+    draw = random.Random(seed)
+    steps = [bash(f"c{n}", "run", f"out {n}\n{BODY}") for n in range(6)]
+    made, _ = plant(epoch(user(), *steps, assistant("so"), CHANGE, assistant("end")), str(seed), tools.PI)
+    places = [at for at, message in enumerate(made.messages) if type(message.parts[0]) is ToolResult]
+    cuts = [cut(draw.randrange(len(made.calls)), draw.choice(places)) for _ in range(most)]
+    needs = need_events(made, tools.PI)
+    told = [(one.call, one.position, one.part) for one in losses(made, cuts, needs).recalls]
+    assert watched(made, needs, cuts) == told

@@ -274,3 +274,26 @@ def test_what_is_neither_a_policy_nor_a_file_is_said():
 
 def test_outputs_of_the_tests_are_as_long_as_they_say():
     assert len(LONG) == 900
+
+
+# ---- recalls that a policy is told of
+
+FILES = messages(
+    flat(user(), *(read(f"r{n}", f"f{n}.py", f"file {n}\n" + "a line of text\n" * 400) for n in range(40)))
+)
+
+
+def test_only_the_priced_policy_learns_of_a_recall():
+    for name in ("none", "documented", "langchain"):
+        run = POLICIES[name].start(PI)
+        run.step(FILES[:3], 0)
+        run.recalled(Cut(0, 2, 0, TOOL_RESULT, 1000, 10, "test", "[left out]"))
+    told, untold = (list[int](), list[int]())
+    for cuts, hears in ((told, True), (untold, False)):
+        run = POLICIES["priced"].eager(PI)
+        for call in range(40):
+            if hears and call == 1:
+                run.recalled(Cut(0, 1, 0, TOOL_RESULT, 1000, 10, "test", "[left out]"))
+            cuts += [cut.position for cut in run.step(FILES[2 * call + 1 : 2 * call + 3], call)]
+    assert 1 in untold
+    assert 1 not in told

@@ -40,6 +40,9 @@ class Scripted:
     def step(self, new: Sequence[Message], call: int, meeting: object = None) -> list[Cut]:  # noqa: ARG002
         return [cut for cut in self._cuts[self._epoch] if cut.call == call]
 
+    def recalled(self, cut: Cut) -> None:
+        assert cut in self._cuts[self._epoch]
+
 
 def scripted(*cuts: Sequence[Cut]) -> Policy:
     def start(conversation: Conversation) -> Run:  # noqa: ARG001

@@ -153,6 +153,40 @@ def summed(losses: Iterable[Loss]) -> Tally:
     return total
 
 
+class Watch:
+    """Tells of recalls while cuts are still being made: the same, in order, as `losses` finds in the end."""
+
+    def __init__(self, needs: Sequence[Need]) -> None:
+        """`needs` are those of one epoch, in the order of their LLM calls."""
+        self._needs: dict[int, list[Need]] = {}
+        for need in needs:
+            self._needs.setdefault(need.call, []).append(need)
+        self._first: dict[tuple[int, int], Cut] = {}
+        self._latest: dict[tuple[int, int], Cut] = {}
+        self._back: set[tuple[int, int]] = set()
+
+    def step(self, call: int, cuts: Iterable[Cut]) -> list[Cut]:
+        """What has to come back at an LLM call, at which these cuts were made; of each call in turn."""
+        for cut in cuts:
+            place = (cut.position, cut.part)
+            self._first.setdefault(place, cut)
+            self._latest[place] = cut
+            self._back.discard(place)
+        recalled: list[Cut] = []
+        for need in self._needs.get(call, ()) if self._first else ():
+            places = [(place.position, place.part) for place in need.sources]
+            if not all(self._hides(place, need) for place in reversed(places)):
+                continue
+            if not any(place in self._back for place in places):
+                self._back.add(places[-1])
+                recalled.append(self._latest[places[-1]])
+        return recalled
+
+    def _hides(self, place: tuple[int, int], need: Need) -> bool:
+        cut = self._first.get(place)
+        return cut is not None and not _shows(cut.marker, need)
+
+
 class _Recalled:
     """A recall that goes on serving."""
 

@@ -97,6 +97,10 @@ class Run(Protocol):
         """What goes at this LLM call, whose request has these messages beyond those of the call before."""
         ...
 
+    def recalled(self, cut: Cut) -> None:
+        """The answer to the last call needed what this cut took out: as a live session would show it."""
+        ...
+
 
 UNKNOWN = Meeting()
 
@@ -122,6 +126,9 @@ class _Nothing:
     def step(self, new: Sequence[Message], call: int, meeting: Meeting = UNKNOWN) -> list[Cut]:  # noqa: ARG002
         """Nothing goes."""
         return []
+
+    def recalled(self, cut: Cut) -> None:
+        """Nothing is learnt."""
 
 
 class _EngineRun:
@@ -159,6 +166,15 @@ class _EngineRun:
             cuts += self._mask(call)
         engine.touched.clear()
         return cuts
+
+    def recalled(self, cut: Cut) -> None:
+        """The engine under the priced policy learns of it; the documented one looks at no recall."""
+        engine = self._engine
+        part = engine.transcript.messages[cut.position].parts[cut.part]
+        if isinstance(engine, PricedEngine) and isinstance(part, ToolResult | ToolCall):
+            exchange = engine.transcript.exchange(part.call_id if isinstance(part, ToolResult) else part.id)
+            if exchange is not None:
+                engine.missed(exchange)
 
     def _proposals(self, meeting: Meeting) -> list[Proposal]:
         engine = self._engine
@@ -258,6 +274,9 @@ class _KeepNewest:
         cuts = [self._cut(exchange, call) for exchange in exchanges[self._cleared : end]]
         self._cleared = end
         return cuts
+
+    def recalled(self, cut: Cut) -> None:
+        """The rule does not learn."""
 
     def _cut(self, exchange: Exchange, call: int) -> Cut:
         before, after = DOCUMENTED.content(exchange.result), text_tokens(self._rule.placeholder)

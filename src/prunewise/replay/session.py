@@ -26,6 +26,7 @@ from prunewise.replay.harness import Found, candidates
 from prunewise.replay.loss import (
     Loss,
     Tally,
+    Watch,
     largest_first_cuts,
     losses,
     oldest_first_cuts,
@@ -150,7 +151,19 @@ class _Replay:
             yield from candidates(epoch, rules, self.recording.vocabulary, self.recording.cwd)
 
     def cuts(self, start: Callable[[Conversation], Run]) -> list[tuple[Cut, ...]]:
-        """What a policy cuts, epoch by epoch."""
+        """What a policy cuts, epoch by epoch, told of the recalls that its cuts lead to."""
+        return self._run(start, self.needs)
+
+    def supply(self, policy: Policy) -> list[list[Candidate]]:
+        """What a policy could cut, and from when on, epoch by epoch; no recall is held against it."""
+        return [
+            [Candidate(cut.position, cut.removed, cut.call) for cut in made if cut.removed > 0]
+            for made in self._run(policy.eager, ())
+        ]
+
+    def _run(
+        self, start: Callable[[Conversation], Run], needs: Sequence[Sequence[Need]]
+    ) -> list[tuple[Cut, ...]]:
         recording, question = self.recording, self.question
         fitted = self.account.calibration
         conversation = Conversation(
@@ -163,7 +176,12 @@ class _Replay:
             question.prices,
         )
         run = start(conversation)
-        return [_run_epoch(run, epoch, first=index == 0) for index, epoch in enumerate(recording.epochs)]
+        return [
+            _run_epoch(run, epoch, Watch(needed), first=index == 0)
+            for index, (epoch, needed) in enumerate(
+                zip(recording.epochs, needs or [()] * len(recording.epochs), strict=True)
+            )
+        ]
 
     def losses(self, cuts: Sequence[tuple[Cut, ...]]) -> list[Loss]:
         """What the cuts lose, epoch by epoch."""
@@ -237,11 +255,7 @@ class _Replay:
     def optimum(self, policy: Policy) -> Optimum:
         """The cheapest schedule for what a policy could cut."""
         if policy.name not in self._optima:
-            supply = [
-                [Candidate(cut.position, cut.removed, cut.call) for cut in made if cut.removed > 0]
-                for made in self.cuts(policy.eager)
-            ]
-            self._optima[policy.name] = optimum(self.account, supply)
+            self._optima[policy.name] = optimum(self.account, self.supply(policy))
         return self._optima[policy.name]
 
     def dollars(self, bill: Bill, recalls: float) -> float | None:
@@ -333,7 +347,8 @@ class _Replay:
         ]
 
 
-def _run_epoch(run: Run, epoch: Epoch, *, first: bool) -> tuple[Cut, ...]:
+def _run_epoch(run: Run, epoch: Epoch, watch: Watch, *, first: bool) -> tuple[Cut, ...]:
+    """What goes from one epoch. The policy learns of a recall before the next call."""
     if not first:
         run.begin()
     cuts: list[Cut] = []
@@ -341,7 +356,10 @@ def _run_epoch(run: Run, epoch: Epoch, *, first: bool) -> tuple[Cut, ...]:
     answered: list[LLMCall] = []
     for number, call in enumerate(epoch.calls):
         new = epoch.messages[read : call.position]
-        cuts += run.step(new, number, meet(call, new, answered))
+        made = run.step(new, number, meet(call, new, answered))
+        for cut in watch.step(number, made):
+            run.recalled(cut)
+        cuts += made
         read = max(read, call.position)
         if not call.failed:
             answered.append(call)
