@@ -72,6 +72,14 @@ class Edits:
         """What the edit at a place takes out; 0 where there is none."""
         return self._savings.get(place, 0)
 
+    def raw_sizes(self, start: int) -> list[int]:
+        """Each message from a position on without any edit."""
+        sizes = self.sizes[start:]
+        for (position, _), removed in self._removed.items():
+            if position >= start:
+                sizes[position - start] += removed
+        return sizes
+
     def tail_tokens(self, position: int) -> int:
         """The size from a position to the end, as it goes out."""
         totals = self._totals

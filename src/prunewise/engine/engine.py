@@ -322,6 +322,10 @@ class Engine:
         """The size of each message as it goes out now."""
         return list(self._edits.sizes)
 
+    def raw_sizes(self, start: int) -> list[int]:
+        """The size of each message from a position on, without any pruning."""
+        return self._edits.raw_sizes(start)
+
     def saving_at(self, place: Place) -> int:
         """What the edit at a place takes out, in tokens; 0 where there is none."""
         return self._edits.saving_at(place)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from prunewise import formats, ledger, markers, recall
-from prunewise.engine import Engine, Moment, Proposal
+from prunewise.engine import Engine, Proposal
 from prunewise.errors import RecallError, RefusedError
 from prunewise.formats import Format, Native
 from prunewise.gates import Verdict
@@ -27,6 +27,8 @@ from prunewise.listing import Listed, listing
 from prunewise.masking import Output
 from prunewise.plan import Masked, Plan
 from prunewise.priced import engine_for
+from prunewise.pruner.accounting import Accounting
+from prunewise.pruner.clock import NOBODY, Caller, Clock
 from prunewise.pruner.engagement import CompactionCheck, Engagement
 from prunewise.pruner.messages import Messages
 from prunewise.pruner.originals import Originals
@@ -34,6 +36,7 @@ from prunewise.pruner.policy import Policy, SettingsLike
 from prunewise.pruner.projection import Projection
 from prunewise.stores import Store
 from prunewise.stores.memory import Memory
+from prunewise.tally import Balance
 from prunewise.transcript import TOOL_RESULT, Edit, Exchange, Message, ToolKind, Transcript, Usage
 
 
@@ -73,6 +76,11 @@ class Stats(msgspec.Struct, frozen=True):
     """Cumulative, from the ledger."""
     cache_breaks: int
     """How many requests changed something that had been sent before."""
+    balance: Balance = Balance()
+    """What pruning has really brought since this pruner was made, by the provider's own counts."""
+    earlier: Balance | None = None
+    """The same for the LLM calls before that which the conversation holds, by what the ledger says; None
+    where it says nothing."""
 
 
 _BEGINNING = 64
@@ -109,7 +117,8 @@ class Pruner:
         self._projection = Projection(self.format)
         self._engagement = Engagement(engaged)
         self._tells_compactions = tells_compactions
-        self._called_at: float | None = None
+        self._clock = Clock()
+        self._accounting = Accounting(self.policy.rules)
         self._observed: Usage | None = None
         self._warned = False
         self._engine = self._fresh_engine()
@@ -128,24 +137,31 @@ class Pruner:
         now: float | None = None,
         window: int | None = None,
         reserve: int | None = None,
+        caller: Caller = NOBODY,
     ) -> Projected:
         """What to send instead of `request`, a list of messages or a body that holds one.
 
         `ids` are the messages' ids, where the host knows them; `now` seconds since the epoch; `window`
-        and `reserve` the model's, in tokens, else those of the settings. Whatever goes wrong, the
-        original comes back with `error` set, and one warning is given.
+        and `reserve` the model's, in tokens, else those of the settings; `caller` the model that is to
+        answer, and its tools. Whatever goes wrong, the original comes back with `error` set, and one
+        warning is given.
         """
         try:
-            return self._project(request, ids, time.time() if now is None else now, window, reserve)
+            now = time.time() if now is None else now
+            return self._project(request, ids, now, (window, reserve), caller)
         except Exception as error:  # noqa: BLE001 - the host's request must go out, whatever it is
             self._warn(f"request goes out unpruned: {error}")
             self._restart(0)
+            self._accounting.cut(0)
             return Projected(request, error=_named(error))
 
     def observe(self, usage: Usage | None = None, *, now: float | None = None) -> None:
-        """An answer came back, with this usage. A host whose messages carry usage need not pass it."""
+        """A request was answered, with this usage. A host whose messages carry usage need not pass it.
+
+        Not for a request that failed, nor for one beside the conversation (a summary, another agent's).
+        """
         self._observed = usage
-        self._called_at = time.time() if now is None else now
+        self._clock.answered(time.time() if now is None else now)
 
     def read(self, request: Any, *, ids: Sequence[str] | None = None) -> None:
         """Take a request in without pruning it: for a person's own decisions, before anything is sent."""
@@ -157,16 +173,20 @@ class Pruner:
         return self._engine.transcript
 
     def _project(
-        self, request: Any, ids: Sequence[str] | None, now: float, window: int | None, reserve: int | None
+        self,
+        request: Any,
+        ids: Sequence[str] | None,
+        now: float,
+        room: tuple[int | None, int | None],
+        caller: Caller,
     ) -> Projected:
         natives = list(self.format.messages(request))
         self._read(natives, None if ids is None else list(ids))
+        moment = self._clock.ask(now, caller)
         decisions: tuple[Decision, ...] = ()
         verdict = error = None
         if self.policy.settings.enabled:
-            verdict = self._engine.verdict(
-                Moment(None if self._called_at is None else max(0.0, now - self._called_at))
-            )
+            verdict = self._engine.verdict(moment)
             proposals = self._engine.accepted(verdict)
             if proposals:
                 try:
@@ -174,9 +194,10 @@ class Pruner:
                 except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
                     error = _named(failure)
                     self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
-        self._keep_masked(self._mask(window, reserve))
+        self._keep_masked(self._mask(*room))
         engine, projection = self._engine, self._projection
         self._keep_standing()
+        self._accounting.sent(engine, engine.touched)
         changed = projection.advance(engine, natives)
         self.cache_breaks += changed
         engine.sent = len(natives)
@@ -212,6 +233,7 @@ class Pruner:
 
     def _read_new(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         self._engine.extend(self._with_observed(self._messages.read(natives, ids)))
+        self._accounting.read(self._engine, self._ledger.standing)
 
     def _read_other(self, kept: int, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         """The same where only the first `kept` messages are as they were. A smaller conversation has been
@@ -219,10 +241,12 @@ class Pruner:
         """
         size = self._engine.context.raw
         self._restart(kept)
+        self._accounting.cut(kept)
         self._engagement.unseen = range(kept, len(natives))
         self._read_new(natives, ids)
         if self._engine.context.raw < size and not self._tells_compactions:
             self._engagement.engaged = False
+            self._clock.compacted()
             if self._engine.masked:
                 self._restart(len(natives))
 
@@ -248,7 +272,8 @@ class Pruner:
             tells_compactions=self._tells_compactions,
         )
         other.cache_breaks = self.cache_breaks
-        other._called_at, other._observed, other._warned = self._called_at, self._observed, self._warned
+        other._clock, other._accounting = self._clock, self._accounting.under(policy.rules)
+        other._observed, other._warned = self._observed, self._warned
         other.read(self._messages.natives, ids=self._messages.ids if self._messages.named else None)
         other._projection = self._projection
         other._projection.start_over(other._engine, len(other._messages))
@@ -340,6 +365,7 @@ class Pruner:
 
     def compacted(self) -> None:
         """The host has compacted: masking starts again from raw. Noticed by itself where the size drops."""
+        self._clock.compacted()
         self._engagement = Engagement(unseen=self._engagement.unseen)
         self._projection = Projection(self.format)
         self._restart(len(self._messages))
@@ -468,6 +494,7 @@ class Pruner:
         self._messages = self._messages.copy()
         self._originals = Originals(self.store, self.format, self._messages)
         self._projection = Projection(self.format)
+        self._accounting = Accounting(self.policy.rules)
         self._engagement = copy.copy(self._engagement)
         self._start_over(self._engine, len(self._messages))
 
@@ -476,6 +503,29 @@ class Pruner:
     def listing(self) -> list[Listed]:
         """Every part of the messages read that a person may prune or restore, oldest first."""
         return listing(self._engine, self._ledger, self.store.ledger())
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        """What strategies propose now, whatever the gate says of it: one a target, by position."""
+        return self._engine.proposals
+
+    def marker(self, target: Target) -> str:
+        """The text that stands in for a target, or would if a person pruned it now.
+
+        Raises:
+            RefusedError: as `prune_call`.
+        """
+        decision = self._ledger.standing.get(target)
+        exchange = self.transcript.exchange(target[0])
+        if decision is None or exchange is None:
+            return self._engine.manual(*target).marker
+        position, part = exchange.position(target[1]), exchange.part(target[1])
+        edit = self._engine.edits.get(position, {}).get(part)
+        return (decision.placeholder or "") if edit is None else edit.text
+
+    def tail_tokens(self, position: int) -> int:
+        """The tokens from a message to the end as they go out now: what a change at it has cached again."""
+        return self._engine.tail_tokens(position)
 
     def preview(self, targets: Sequence[Target]) -> Verdict:
         """What it would cost and save to prune these together: the gate's figures, whatever its mode.
@@ -551,6 +601,8 @@ class Pruner:
             len(engine.masked),
             self._ledger.removed_by_strategy,
             self.cache_breaks,
+            self._accounting.tally.balance,
+            self._accounting.earlier,
         )
 
 

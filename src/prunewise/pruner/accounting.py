@@ -1,0 +1,194 @@
+"""Keeps the tally of one conversation: which requests went out through the pruner, and what answered them.
+
+What a conversation held before it came here is counted too, by what the ledger says: which decisions
+stood when. Masking is in no ledger, and a decision that was restored since is left out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from itertools import islice
+
+import msgspec
+
+from prunewise.cache import UNTOLD, Warmth
+from prunewise.engine import Engine, Rules, place_of
+from prunewise.ledger import Decision, Target
+from prunewise.prices import Prices, assumed_prices, prices_for
+from prunewise.tally import Balance, Tally
+from prunewise.tokens import text_tokens
+from prunewise.transcript import Message, ToolCall, Transcript, Usage
+
+_FOUND = 0.5
+"""Of what the request before held, the share from which on a cache counts as found."""
+_SAME_INSTANT = 0.002
+"""Seconds by which a decision may be dated behind the answer to its request."""
+
+
+class _Event(msgspec.Struct, frozen=True, order=True):
+    """A decision of before: from then on so much is out of a message, in all."""
+
+    time: float
+    position: int
+    removed: float
+
+
+class Accounting:
+    """The tally of one conversation, and what has to be known to keep it."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.tally = Tally()
+        self.earlier: Balance | None = None
+        """What the ledger says of the LLM calls before this one came to be; None where it says nothing."""
+        self._rules = rules
+        self._begun = False
+        self._expected: int | None = None
+        """The messages of the request that went out last, until it is answered."""
+        self._last: Message | None = None
+        """The last answer that the provider counted."""
+        self._warmth: Warmth = UNTOLD
+        self._cached = False
+        """Whether the provider has told of a cache."""
+        self._book: dict[str, Prices] = {}
+
+    def under(self, rules: Rules) -> Accounting:
+        """This, gone on with under other rules."""
+        self._rules, self._book = rules, {}
+        return self
+
+    # ---- what the host sends
+
+    def read(self, engine: Engine, standing: Mapping[Target, Decision]) -> None:
+        """Take in the messages that the engine has and this has not."""
+        tally, transcript = self.tally, engine.transcript
+        start = len(tally)
+        if start == len(transcript):
+            return
+        tally.extend(engine.raw_sizes(start))
+        self._note_recalls(engine, start)
+        if self._begun:
+            for position in range(start, len(transcript)):
+                self._answer(transcript, position)
+            return
+        self._begun = True
+        events = _decided(engine, standing)
+        self._repeat(transcript, events)
+        self.earlier = tally.balance if events else None
+        tally.balance = Balance()
+
+    def cut(self, kept: int) -> None:
+        """Only the first `kept` messages are as they were."""
+        self.tally.cut(kept)
+        self._expected = None
+
+    def sent(self, engine: Engine, touched: Iterable[int]) -> None:
+        """The engine's messages go out; at these positions something may have changed."""
+        for position in sorted(touched):
+            parts = engine.edits.get(position, {})
+            self.tally.remove(position, sum(engine.saving_at((position, part)) for part in parts))
+        self._send(len(engine.transcript))
+
+    def prices(self, model: str) -> Prices:
+        """What a model costs."""
+        found = self._book.get(model)
+        if found is None:
+            ask = getattr(self._rules.prices, "prices_for", None)
+            found = self._book[model] = ask(model) if ask else prices_for(model) or assumed_prices(model)
+        return found
+
+    # ---- what was sent before
+
+    def _repeat(self, transcript: Transcript, events: list[_Event]) -> None:
+        """The requests of before, each as it went out by what had been decided until then."""
+        decided, latest = 0, 0.0
+        for position, message in enumerate(transcript.messages):
+            time = message.time or 0.0
+            if message.role == "other":
+                latest = max(latest, time)  # a summary: answers from before it answered something else
+            if message.role != "assistant" or time < latest:
+                continue
+            while decided < len(events) and events[decided].time <= time + _SAME_INSTANT:
+                self.tally.remove(events[decided].position, events[decided].removed)
+                decided += 1
+            self._send(position)
+            self._answer(transcript, position)
+
+    def _send(self, messages: int) -> None:
+        self._expected = messages
+        self.tally.request(messages)
+
+    # ---- what came back
+
+    def _answer(self, transcript: Transcript, position: int) -> None:
+        """Take in a message, if it is an answer."""
+        message = transcript.messages[position]
+        usage = message.usage
+        if message.role != "assistant" or usage is None:
+            return
+        last, self._last = self._last, message
+        expected, self._expected = self._expected, None
+        if position != expected:
+            self.tally.unknown(position)
+            return
+        if last is not None and last.model != message.model:
+            self.tally.other_model()
+        prices = self.prices(message.model)
+        warm = self._warm(last, message, usage, prices)
+        self.tally.answer(usage, prices, warm=warm, recalls_only=_recalls_only(message, transcript))
+
+    def _warm(self, last: Message | None, message: Message, usage: Usage, prices: Prices) -> float:
+        """How likely the cache was still warm, to go by the pause; what usage says of it is learnt."""
+        self._cached = self._cached or usage.cache_read + usage.cache_write > 0
+        if not self._cached or last is None or last.usage is None or last.model != message.model:
+            return 0.0
+        pause = None if message.time is None or last.time is None else max(0.0, message.time - last.time)
+        likely = self._warmth.probability(pause, prices.rules)
+        if pause is not None and not self.tally.broken:
+            sent = last.usage.context_tokens - last.usage.output
+            self._warmth = self._warmth.after(pause, hit=usage.cache_read >= _FOUND * sent)
+        return likely
+
+    def _note_recalls(self, engine: Engine, start: int) -> None:
+        """The recalls whose results are new: calls and results are there for nothing but what was pruned."""
+        transcript = engine.transcript
+        first = bisect_left(transcript.exchanges, start, key=lambda one: one.result_position)
+        whole: set[int] = set()
+        for exchange in islice(transcript.exchanges, first, None):
+            call, asked = exchange.call, exchange.call_position
+            if call.name.lower() not in transcript.vocabulary.recall or "ref" not in call.arguments:
+                continue
+            if not _recalls_only(transcript.messages[asked], transcript):
+                self.tally.recalled(asked, text_tokens(call.text))
+            elif asked not in whole:
+                whole.add(asked)
+                self.tally.recalled(asked, self._rules.estimator.message(transcript.messages[asked]))
+            self.tally.recalled(exchange.result_position, self._rules.estimator.content(exchange.result))
+            self.tally.note_recall()
+
+
+def _recalls_only(message: Message, transcript: Transcript) -> bool:
+    """Whether an answer asks for recalls and for nothing else."""
+    calls = [part.name.lower() for part in message.parts if type(part) is ToolCall]
+    return bool(calls) and transcript.vocabulary.recall.issuperset(calls)
+
+
+def _decided(engine: Engine, standing: Mapping[Target, Decision]) -> list[_Event]:
+    """What stands and has an effect, in the order in which it was decided."""
+    found: list[tuple[float, int, int]] = []
+    for (call, kind), decision in standing.items():
+        exchange = engine.transcript.exchange(call)
+        removed = 0 if exchange is None else engine.saving_at(place_of(exchange, kind))
+        if exchange is not None and removed:
+            with suppress(ValueError):  # a time that another program wrote, and that is none
+                decided_at = datetime.fromisoformat(decision.created_at).timestamp()
+                found.append((decided_at, exchange.position(kind), removed))
+    events: list[_Event] = []
+    so_far: Counter[int] = Counter()
+    for decided_at, position, removed in sorted(found):
+        so_far[position] += removed
+        events.append(_Event(decided_at, position, so_far[position]))
+    return events

@@ -1,0 +1,56 @@
+"""When the last request was answered, and by whom: what a pruner tells the engine of the moment.
+
+Only a request that succeeded starts the clock. Knows no time of its own.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from prunewise.engine import Moment
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """What has to be the same for a cache to be found: who answers, and with which tools."""
+
+    model: str = ""
+    provider: str = ""
+    tools: str = ""
+
+
+NOBODY = Caller()
+"""Nothing is known."""
+
+
+class Clock(msgspec.Struct):
+    """The clock of one conversation, in seconds since the epoch."""
+
+    answered_at: float | None = None
+    fresh: bool = False
+    """Whether the conversation was compacted, and nothing was answered since."""
+    _answered: Caller | None = None
+    _asked: Caller = NOBODY
+
+    def answered(self, now: float) -> None:
+        """The request that went out last, or one before it, was answered at this time."""
+        if self.answered_at is None or now > self.answered_at:
+            self.answered_at = now
+            self.fresh = False
+            self._answered = self._asked
+
+    def compacted(self) -> None:
+        """Nothing of what comes now is cached."""
+        self.fresh = True
+
+    def ask(self, now: float, caller: Caller) -> Moment:
+        """The moment of a request that is about to go out; `caller` is empty where the host does not say."""
+        self._asked = caller
+        known = self._answered
+        changed = known is not None and any(
+            mine and theirs and mine != theirs
+            for mine, theirs in zip(
+                msgspec.structs.astuple(caller), msgspec.structs.astuple(known), strict=True
+            )
+        )
+        seconds = None if self.answered_at is None else max(0.0, now - self.answered_at)
+        return Moment(seconds, caller.model, caller.provider, cold=changed or self.fresh)

@@ -1,0 +1,289 @@
+"""What pruning has really brought in one conversation, LLM call by LLM call: a running account.
+
+A request that was answered is billed twice: as the provider counted it, and as it would have been had
+nothing been pruned. What was taken out would have been read from the cache where the request before held
+it, and written where it is new. A cache break shows as tokens that were written and would have been read; a
+recall as a call, and as tokens, that would not have been. Costs are in base input tokens (the price of
+one uncached input token is 1). Knows sizes, usage and prices; no message, no clock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+
+import msgspec
+
+from prunewise.prices import Prices, Rates
+from prunewise.transcript import Usage
+
+
+class Balance(msgspec.Struct, frozen=True):
+    """Sums over LLM calls, in base input tokens; of the output only what recalls cost is in them."""
+
+    calls: int = 0
+    """LLM calls that are counted: it is known what went out, and the provider said what it counted."""
+    cost: float = 0.0
+    """What their input has cost."""
+    without: float = 0.0
+    """What it would have cost without pruning."""
+    breaks: int = 0
+    """Calls before which something had changed that had been sent before."""
+    break_cost: float = 0.0
+    recalls: int = 0
+    recall_cost: float = 0.0
+    dollars: float = 0.0
+    """What was saved in US dollars, over the calls whose price is known."""
+    priced_calls: int = 0
+    """The number of these."""
+
+    @property
+    def net(self) -> float:
+        """What was saved, less what breaks and recalls have cost; negative where pruning lost."""
+        return self.without - self.cost
+
+    @property
+    def gross(self) -> float:
+        """What was saved before breaks and recalls."""
+        return self.net + self.break_cost + self.recall_cost
+
+    @property
+    def share(self) -> float:
+        """What was saved as a part of the cost without pruning."""
+        return self.net / self.without if self.without else 0.0
+
+    @property
+    def net_dollars(self) -> float | None:
+        """What was saved in US dollars; None unless the price of every call is known."""
+        return self.dollars if self.calls and self.priced_calls == self.calls else None
+
+    def plus(self, other: Balance) -> Balance:
+        """Both together."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
+        return Balance(**sums)
+
+
+class _Scale(msgspec.Struct):
+    """The line through (estimated tokens, counted tokens) of the calls so far, by least squares."""
+
+    count: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    xy: float = 0.0
+
+    def add(self, estimated: float, counted: float) -> None:
+        self.count += 1
+        across, along = estimated - self.x, counted - self.y
+        self.x += across / self.count
+        self.y += along / self.count
+        self.xx += across * (estimated - self.x)
+        self.xy += across * (counted - self.y)
+
+    @property
+    def slope(self) -> float:
+        """The provider's tokens for one estimated token; 1 as long as nothing tells."""
+        return min(max(self.xy / self.xx, _LEAST_SCALE), _MOST_SCALE) if self.xx > 0 and self.xy > 0 else 1.0
+
+
+_LEAST_SCALE, _MOST_SCALE = 0.25, 4.0
+_NEAR = 0.02
+"""A cache that holds all of the last request but this share of it holds all of it: some grow in steps."""
+
+
+class _Sums:
+    """Figures at positions, and their sums before a position."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, float] = {}
+        self._positions: list[int] = []
+        self._sums: list[float] = [0.0]
+
+    def get(self, position: int) -> float:
+        return self._at.get(position, 0.0)
+
+    def put(self, position: int, value: float) -> None:
+        if position not in self._at and (not self._positions or position > self._positions[-1]):
+            self._at[position] = value
+            self._positions.append(position)
+            self._sums.append(self._sums[-1] + value)
+            return
+        self._at[position] = value
+        self._add_up()
+
+    def cut(self, kept: int) -> None:
+        if self._positions and self._positions[-1] >= kept:
+            self._at = {position: value for position, value in self._at.items() if position < kept}
+            self._add_up()
+
+    def _add_up(self) -> None:
+        self._positions = sorted(self._at)
+        self._sums = list(accumulate((self._at[one] for one in self._positions), initial=0.0))
+
+    def before(self, position: int) -> float:
+        return self._sums[bisect_left(self._positions, position)]
+
+
+class Tally:
+    """The account of one conversation, kept as it grows. Sizes are estimated tokens; usage scales them."""
+
+    def __init__(self) -> None:
+        self.balance = Balance()
+        self._ends: list[float] = [0.0]
+        self._removed = _Sums()
+        self._recalled = _Sums()
+        self._scale = _Scale()
+        self._prefix = 0.0
+        self._counted: float | None = None
+        """The size of the last answered request, as the provider counted it."""
+        self._answered = 0
+        """The messages in it."""
+        self._would_be = 0
+        """The messages in the last one that would have gone out without pruning."""
+        self._changed: int | None = None
+        """The first message that has changed since, of those in it."""
+        self._sent: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    # ---- the conversation
+
+    def extend(self, sizes: Iterable[float]) -> None:
+        """More messages, of these sizes without any pruning."""
+        self._ends.extend(list(accumulate(sizes, initial=self._ends[-1]))[1:])
+
+    def cut(self, kept: int) -> None:
+        """Only the first `kept` messages are as they were, at the host's will."""
+        del self._ends[kept + 1 :]
+        self._removed.cut(kept)
+        self._recalled.cut(kept)
+        if self._answered > kept:
+            self._answered, self._counted = kept, None
+        self._would_be = min(self._would_be, kept)
+        if self._changed is not None and self._changed >= kept:
+            self._changed = None
+        self._sent = None
+
+    def remove(self, position: int, tokens: float) -> None:
+        """A message goes out smaller by so many tokens from now on, in all."""
+        if tokens == self._removed.get(position):
+            return
+        self._removed.put(position, tokens)
+        if position < self._answered and (self._changed is None or position < self._changed):
+            self._changed = position
+
+    def recalled(self, position: int, tokens: float) -> None:
+        """So many tokens of a message are there only because something was pruned and recalled."""
+        self._recalled.put(position, self._recalled.get(position) + tokens)
+
+    def note_recall(self) -> None:
+        """The model asked for something that was pruned."""
+        self.balance = msgspec.structs.replace(self.balance, recalls=self.balance.recalls + 1)
+
+    @property
+    def broken(self) -> bool:
+        """Whether something that was sent before has changed since."""
+        return self._changed is not None
+
+    # ---- requests
+
+    def request(self, messages: int) -> None:
+        """The first so many messages go out as a request."""
+        self._sent = messages
+
+    def unknown(self, messages: int) -> None:
+        """The first so many messages went out, nobody knows in which shape: nothing is counted."""
+        self._answered = self._would_be = messages
+        self._counted = self._changed = self._sent = None
+
+    def other_model(self) -> None:
+        """Another model counts tokens in its own way."""
+        self._scale = _Scale()
+
+    def answer(self, usage: Usage, prices: Prices, *, warm: float = 1.0, recalls_only: bool = False) -> None:
+        """The request that went out last was answered.
+
+        Args:
+            usage: what the provider counted.
+            prices: what the model costs.
+            warm: how likely what the request before left was still cached. It counts only where a break
+                hides whether it was.
+            recalls_only: whether the model asked for nothing but what was pruned: without pruning there
+                would have been no such call.
+        """
+        messages, self._sent = self._sent, None
+        tokens = usage.input + usage.cache_read + usage.cache_write
+        if messages is None or not tokens:
+            return
+        estimated = self._as_sent(messages)
+        self._scale.add(estimated, tokens)
+        scale = self._scale.slope
+        self._prefix = max(0.0, tokens - scale * estimated)
+        bill = self._bill(usage, prices, messages, scale, warm)
+        if recalls_only:
+            cost = bill.cost + usage.output * prices.at(tokens).output
+            bill = msgspec.structs.replace(bill, cost=cost, without=0.0, recall_cost=cost - bill.break_cost)
+        else:
+            self._would_be = messages
+        saved = prices.dollars(bill.net)
+        self.balance = self.balance.plus(
+            msgspec.structs.replace(bill, dollars=saved or 0.0, priced_calls=int(saved is not None))
+        )
+        self._answered, self._counted, self._changed = messages, tokens, None
+
+    def _bill(self, usage: Usage, prices: Prices, messages: int, scale: float, warm: float) -> Balance:
+        tokens = usage.input + usage.cache_read + usage.cache_write
+        rates = prices.at(tokens)
+        found = min(self._found(usage.cache_read, scale, prices.rules.step), self._answered)
+        broken = self._changed is not None
+        place = max(found, self._would_be) if broken else min(found, self._would_be)
+        missed = 0.0  # what would have been read beyond what was; negative after a call that would not be
+        if place != found:
+            new = scale * (self._as_sent(messages) - self._as_sent(place))
+            missed = (warm if broken else 1.0) * (tokens - new - usage.cache_read)
+        back, held = self._removed.before(place), self._recalled.before(place)
+        if broken:
+            back = warm * back + (1 - warm) * self._removed.before(found)
+            held = warm * held + (1 - warm) * self._recalled.before(found)
+        read = usage.cache_read + missed + scale * (back - held)
+        whole = tokens + scale * (self._removed.before(messages) - self._recalled.before(messages))
+        raw = prices.at(whole)
+        beyond = _beyond(usage, rates) * raw.input / rates.input
+        held_beyond = self._recalled.before(messages) - held
+        return Balance(
+            calls=1,
+            cost=_cost(usage, rates),
+            without=read * raw.read + max(0.0, whole - read) * beyond,
+            breaks=int(broken),
+            break_cost=missed * (beyond - raw.read) if broken else 0.0,
+            recall_cost=scale * (held * raw.read + held_beyond * beyond),
+        )
+
+    def _found(self, read: int, scale: float, step: int) -> int:
+        """How many messages of the last request the cache held."""
+        if self._counted is not None and read >= self._counted - max(_NEAR * self._counted, 2 * step):
+            return self._answered
+        estimated = (read - self._prefix) / scale
+        return max(0, bisect_right(range(self._answered + 1), estimated, key=self._as_sent) - 1)
+
+    def _as_sent(self, messages: int) -> float:
+        """The size of so many first messages as they go out."""
+        return self._ends[messages] - self._removed.before(messages)
+
+
+def _cost(usage: Usage, rates: Rates) -> float:
+    long = min(usage.cache_write_1h, usage.cache_write)
+    return (
+        usage.input * rates.input
+        + usage.cache_read * rates.read
+        + (usage.cache_write - long) * rates.write
+        + long * rates.write_1h
+    )
+
+
+def _beyond(usage: Usage, rates: Rates) -> float:
+    """What a token cost that was not read: some are written, some are not."""
+    tokens = usage.input + usage.cache_write
+    return (_cost(usage, rates) - usage.cache_read * rates.read) / tokens if tokens else rates.write
