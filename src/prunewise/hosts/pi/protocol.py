@@ -16,6 +16,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from prunewise.hosts.pi.prices import Model
+
 VERSION = 1
 """Of the protocol; an extension and an engine of different versions do not work together."""
 
@@ -59,6 +61,8 @@ class Hello(Struct, frozen=True, rename="camel"):
     trusted: bool = False
     """Whether the project's own settings count."""
     model: str | None = None
+    asked: Model | None = None
+    """The same model, with what pi knows of it."""
     halves: Halves = Halves()
     carried: Carried = Carried()
 
@@ -98,6 +102,10 @@ class View(Struct, frozen=True):
     """The model's, in tokens; None where pi does not know it, and so does not compact."""
     reserve: int | None = None
     """What pi keeps free of it."""
+    asked: Model | None = None
+    """The model that is to answer."""
+    tools: str = ""
+    """The names of the tools that it is offered."""
 
 
 class PartEdit(Struct, frozen=True, array_like=True):

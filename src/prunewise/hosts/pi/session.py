@@ -13,6 +13,7 @@ import msgspec
 
 from prunewise import __version__, recall, settings
 from prunewise.errors import PrunewiseError, SettingsError
+from prunewise.hosts.pi.prices import Model, ModelPrices
 from prunewise.hosts.pi.protocol import (
     VERSION,
     Answer,
@@ -30,11 +31,13 @@ from prunewise.hosts.pi.protocol import (
 from prunewise.hosts.pi.store import PiStore
 from prunewise.ledger import to_data
 from prunewise.markers import INPUT_KEY
-from prunewise.pruner import CompactionCheck, Policy, Projected, Pruner
+from prunewise.pruner import Caller, CompactionCheck, Policy, Projected, Pruner
 from prunewise.settings import Settings, Value
 from prunewise.stores import settings_files
 from prunewise.transcript import TOOL_INPUT, Edit
 from prunewise.wording import count
+
+_FAILED = ("error", "aborted")
 
 
 class WrongVersionError(PrunewiseError):
@@ -62,9 +65,12 @@ class Session:
         loaded = settings_files.load(self.settings_folder, model=hello.model)
         self.warnings = loaded.warnings
         self.settings = self._merged(loaded)
+        self.prices = ModelPrices()
+        self.caller = Caller()
+        self._hear(hello.asked, "")
         self.pruner = Pruner(
             "pi",
-            Policy(self.settings),
+            Policy(self.settings, self.prices),
             self.store,
             cwd=hello.cwd,
             engaged=self.carried.engaged,
@@ -114,7 +120,7 @@ class Session:
             problem = str(error)
             unsaved[key] = list(value) if isinstance(value, tuple) else value
         self.carried = msgspec.structs.replace(self.carried, unsaved=unsaved)
-        self.pruner = self.pruner.under(Policy(self.settings))
+        self.pruner = self.pruner.under(Policy(self.settings, self.prices))
         return problem
 
     # ---- the conversation
@@ -163,8 +169,15 @@ class Session:
         self.window = view.window
         if view.reserve is not None:
             self.reserve = view.reserve
+        self._hear(view.asked, view.tools)
         self._read(view, messages, again=again)
         return None
+
+    def _hear(self, model: Model | None, tools: str) -> None:
+        """Take in who is to answer."""
+        if model is not None:
+            self.prices.tell(model)
+            self.caller = Caller(model.id, model.provider, tools)
 
     def _read(self, view: View, new: list[Native], *, again: bool) -> None:
         pruner = self.pruner
@@ -185,7 +198,9 @@ class Session:
         refused = self.take(view)
         if refused is not None:
             return refused
-        out = self.pruner.project(self._natives, ids=self._ids, window=self.window, reserve=self.reserve)
+        out = self.pruner.project(
+            self._natives, ids=self._ids, window=self.window, reserve=self.reserve, caller=self.caller
+        )
         self.last = out
         if out.error is not None:
             self._notes.append(
@@ -288,9 +303,10 @@ def _part_edit(edit: Edit) -> PartEdit:
 
 
 def _answered_at(messages: list[Native]) -> float | None:
-    """When the last of these answers came, in seconds since the epoch."""
+    """When the last of these answers came, in seconds since the epoch; one that failed is none."""
     for message in reversed(messages):
         stamp = message.get("timestamp")
-        if message.get("role") == "assistant" and isinstance(stamp, (int, float)):
+        answered = message.get("role") == "assistant" and message.get("stopReason") not in _FAILED
+        if answered and isinstance(stamp, (int, float)):
             return stamp / 1000
     return None

@@ -116,6 +116,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 				leaf: session.getLeafId(),
 				trusted: ctx.isProjectTrusted(),
 				model: ctx.model ? `${ctx.model.provider}/${ctx.model.id}` : null,
+				...asked(ctx),
 				halves: { strategies: options.strategies ?? true, masking: options.masking ?? true },
 				...(carried ? { carried } : {}),
 			};
@@ -214,8 +215,17 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 						.map((line, at) => (line.stored && !contents ? [line.id] : [line.id, messages[keep + at]])),
 					...(session.getSessionFile() ? {} : { entries: newEntries(ctx) }),
 					...limits(ctx),
+					...asked(ctx),
+					tools: pi.getActiveTools().join(" "),
 				},
 			};
+		}
+
+		/** The model that is to answer, and what pi says that it costs. */
+		function asked(ctx: ExtensionContext) {
+			if (!ctx.model) return {};
+			const { provider, id, api, cost } = ctx.model;
+			return { asked: { provider, id, api, cost } };
 		}
 
 		/** The entries of a session without a file that the engine has not seen. */
