@@ -1,0 +1,40 @@
+"""The picker as a program: its one screen, its theme, and how it ends."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from prunewise.cli.picker.screen import PickerScreen
+from prunewise.cli.picker.sitting import Sitting
+
+_WHITE = ("7", "15")
+
+
+class PickerApp(App[None]):
+    """One sitting on a terminal."""
+
+    CSS_PATH = "picker.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "prunewise"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "Quit", show=False, priority=True)]
+
+    def __init__(self, sitting: Sitting, *, ask: bool = True) -> None:
+        """`ask`: show each batch with its price before it is done."""
+        super().__init__()
+        self._first = PickerScreen(sitting, ask=ask)
+        if "TEXTUAL_THEME" not in os.environ:
+            self.theme = _theme(os.environ.get("COLORFGBG", ""))
+
+    def get_default_screen(self) -> Screen[None]:
+        """The only one."""
+        return self._first
+
+
+def _theme(colours: str) -> str:
+    """The theme for a terminal whose COLORFGBG this is: light where its background is white."""
+    return "textual-light" if colours.rsplit(";", 1)[-1] in _WHITE else "textual-dark"
