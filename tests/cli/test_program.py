@@ -89,9 +89,9 @@ def test_there_are_colours_on_a_terminal_only(
     assert "\x1b" not in run_on_terminal("plan", "--json", duplicates.path).shown
 
 
-@pytest.mark.parametrize("command", ["plan", "prune"])
-def test_no_color_is_respected(run_on_terminal: RunOnTerminal, duplicates: Sample, command: str):
-    shown = run_on_terminal(command, duplicates.path, answers=[b"\n"], env={"NO_COLOR": "1"}).shown
+@pytest.mark.parametrize("command", [["plan"], ["prune", "--prune", "call_first"]])
+def test_no_color_is_respected(run_on_terminal: RunOnTerminal, duplicates: Sample, command: list[str]):
+    shown = run_on_terminal(*command, duplicates.path, answers=[b"\n"], env={"NO_COLOR": "1"}).shown
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", shown)
 
 

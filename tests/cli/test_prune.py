@@ -13,6 +13,8 @@ from tests.cli.support import Run, RunOnTerminal, Sample
 from prunewise.cli.picking import numbers, short_ids
 from prunewise.stores.pi_session import PiSession
 
+PLAIN = {"TERM": "dumb"}
+"""A terminal on which nothing but lines can be shown: it gets the list, and the question."""
 IMAGE = {"type": "image", "data": "A" * 4000, "mimeType": "image/png"}
 
 
@@ -389,12 +391,12 @@ def test_a_file_that_cannot_be_written_says_so(run: Run, various: Sample):
 def test_on_a_terminal_numbers_are_asked_for_and_the_cost_is_told(
     run: Run, run_on_terminal: RunOnTerminal, various: Sample
 ):
-    done = run_on_terminal("prune", various.path, answers=[b"1\n", b"y\n"])
+    done = run_on_terminal("prune", various.path, answers=[b"1\n", b"y\n"], env=PLAIN)
     assert done.code == 0
     assert "would take 635 tokens" in done.shown
     assert "Added 2 entries" in done.shown
     assert listed(run, various.path)[result("call_read")]["status"] == "pruned"
-    done = run_on_terminal("prune", various.path, answers=[b"1 3\n", b"y\n"])
+    done = run_on_terminal("prune", various.path, answers=[b"1 3\n", b"y\n"], env=PLAIN)
     assert "Added 3 entries" in done.shown
     parts = listed(run, various.path)
     assert parts[result("call_read")]["status"] == "restored"
@@ -417,7 +419,7 @@ def test_without_a_yes_nothing_is_written(
     run_on_terminal: RunOnTerminal, various: Sample, answers: list[bytes]
 ):
     before = various.path.read_bytes()
-    done = run_on_terminal("prune", various.path, answers=answers)
+    done = run_on_terminal("prune", various.path, answers=answers, env=PLAIN)
     assert done.code == 0
     assert "Nothing was changed." in done.shown
     assert various.path.read_bytes() == before
@@ -437,7 +439,7 @@ def test_an_id_is_confirmed_on_a_terminal_unless_yes_is_given(
 
 def test_ctrl_c_at_the_question_ends_it(run_on_terminal: RunOnTerminal, various: Sample):
     before = various.path.read_bytes()
-    done = run_on_terminal("prune", various.path, answers=[b"\x03"])
+    done = run_on_terminal("prune", various.path, answers=[b"\x03"], env=PLAIN)
     assert done.code == 130
     assert "Traceback" not in done.shown
     assert various.path.read_bytes() == before
