@@ -119,7 +119,7 @@ class Priced(Struct, frozen=True, rename="camel"):
     patience: int | float = 0.75
     caution: int | float = 1
     horizon: int | float = 32
-    stake: int | float = 0.05
+    stake: int | float = 0.02
 
 
 class Pruning(Struct, frozen=True, rename="camel"):
@@ -264,6 +264,7 @@ SETTINGS: tuple[Setting, ...] = (
         "What decides: `documented` prunes what the three strategies find, behind the break-even gate; "
         "`priced`, an experiment so far, shortens large outputs before they are first sent, and cuts old "
         "outputs when the cache's prices say that it pays.",
+        command="/context-pruning policy priced",
     ),
     Setting(
         "protections.toolNames",

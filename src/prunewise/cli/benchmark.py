@@ -68,7 +68,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: str | None)
 
 @click.command(
     short_help="What pruning would have saved, cost and lost.",
-    epilog="Example: prunewise benchmark --since 30d --html report.html",
+    epilog="Example: prunewise benchmark --html report.html",
 )
 @click.argument("paths", nargs=-1)
 @click.option(
@@ -166,6 +166,7 @@ def benchmark(
     PATHS are files, folders, globs or URLs; without any, the sessions of every known agent on this machine.
     """
     _need_extra(parquet, html)
+    from prunewise.prices import PriceBook
     from prunewise.replay import corpus, runner
 
     if events and (as_json or parquet or html or share):
@@ -196,6 +197,8 @@ def benchmark(
         _warn([*listing.problems, *problems], share=share)
         rows = journal.rows(sources)
         totals = _gather(rows, ratios, sweep_max, active)
+        if not (paths or limit or since or project or _format or no_loss) and inquiry.prices == PriceBook():
+            _remember(totals)
         if parquet:
             _write_parquet(rows, parquet, share=share)
         if html:
@@ -342,11 +345,11 @@ def _jobs(sources: Sequence[Source]) -> int:
 
 @contextmanager
 def _journal(inquiry: Inquiry, *, resume: bool) -> Generator[Journal]:
-    import platformdirs
-
     from prunewise.replay.journal import open_journal
+    from prunewise.replay.outcome import cache_folder
 
-    folder = platformdirs.user_cache_path("prunewise", appauthor=False) / "benchmark"
+    folder = cache_folder()
+    assert folder is not None  # its library is among those that this command asks for
     journal, problem = open_journal(folder, inquiry.digest(), resume=resume)
     if problem:
         complain(f"warning: {problem}; this run cannot be resumed")
@@ -403,6 +406,18 @@ def _gather(rows: Rows, ratios: Sequence[float], sweep_max: int, active: str) ->
     from prunewise.replay import totals
 
     return totals.gather(rows, ratios, sweep_max, active)
+
+
+def _remember(totals: Totals) -> None:
+    """Keep what all of the user's sessions came to: `pi doctor` and the status in pi tell it."""
+    from datetime import UTC, datetime
+
+    from prunewise.replay import outcome
+
+    found = outcome.outcome_of(totals, datetime.now(UTC).date().isoformat())
+    folder = outcome.cache_folder()
+    if found is not None and folder is not None:
+        outcome.keep(found, folder)
 
 
 def _write_parquet(rows: Rows, path: Path, *, share: bool) -> None:

@@ -104,6 +104,8 @@ def _in_words(report: Report) -> list[str]:
     if shake is not None and not shake.problem:
         lines.append(f"engine       answers after {shake.seconds:.2f} s")
     lines += [f"also found   {other.path}: {', '.join(other.conflicts)}" for other in report.others]
+    lines.append(f"policy       {report.policy}")
+    lines += [f"note         {note}" for note in report.notes]
     lines += [f"problem      {problem}" for problem in report.problems]
     if not report.problems:
         lines.append("All is well.")

@@ -11,6 +11,7 @@ def agent_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """pi's agent folder, of this test's own."""
     folder = tmp_path / "agent"
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder
 
 

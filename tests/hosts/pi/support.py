@@ -101,9 +101,24 @@ class Talk:
         self.add("message", message={**result, "isError": error, "timestamp": 1})
         return name
 
-    def answer(self, content: Any, *, tokens: int = 0) -> str:
-        message = {"role": "assistant", "content": content, "stopReason": "stop", "timestamp": 1000}
-        return self.add("message", message={**message, "usage": {"totalTokens": tokens}})
+    def answer(
+        self,
+        content: Any,
+        *,
+        tokens: int = 0,
+        usage: dict[str, int] | None = None,
+        stop: str = "stop",
+        at: int = 1000,
+        model: str = "",
+    ) -> str:
+        message = {
+            "role": "assistant",
+            "content": content,
+            "stopReason": stop,
+            "timestamp": at,
+            "model": model,
+        }
+        return self.add("message", message={**message, "usage": usage or {"totalTokens": tokens}})
 
     # ---- what the extension tells
 

@@ -11,6 +11,7 @@ from tests.hosts.pi.support import LONG, Talk
 from prunewise.errors import PrunewiseError
 from prunewise.hosts.pi.commands import COMPLETIONS
 from prunewise.hosts.pi.protocol import AnswerParams, Append, Confirm, Input, Select
+from prunewise.replay import outcome
 from prunewise.stores import settings_files
 
 MakeTalk = Callable[..., Talk]
@@ -43,6 +44,7 @@ def test_status_has_every_field(session: Talk):
     usage = {"tokens": 1200, "contextWindow": 10_000, "percent": 12.0}
     assert session.says("/context-pruning status", usage=usage).splitlines() == [
         "enabled: on",
+        "policy: documented",
         "gate: on, threshold 22 LLM calls, ratio 0.1",
         "strategies: dedupe on, error-purge on, superseded-file-ops on",
         "protections: 11 tool names, 9 path globs, the last 4 turns",
@@ -50,7 +52,36 @@ def test_status_has_every_field(session: Talk):
         "context: 1,200 of 10,000 tokens (12.0%)",
         "masking before compaction: on",
         "cache breaks: 0",
+        "net saving: not known yet (no answer has told its usage)",
+        outcome.advice(None),
     ]
+
+
+def test_status_says_what_was_measured_of_the_other_policy_and_only_where_it_is_another(session: Talk):
+    folder = outcome.cache_folder()
+    assert folder is not None
+    shares = outcome.Share(0.01), outcome.Share(0.2)
+    outcome.keep(outcome.Outcome("2026-01-02", 12, 345, *shares), folder)
+    measured = "the policy priced would have saved 20.0% of the input's cost"
+    assert measured in session.says("/context-pruning status")
+    assert session.says("/context-pruning policy priced") == "The policy is priced."
+    status = session.says("/context-pruning status")
+    assert "policy: priced" in status
+    assert measured not in status
+
+
+def test_the_net_saving_is_in_status_stats_and_footer(session: Talk):
+    session.session.set("protections.recentTurns", 0)
+    session.session.set("gate.mode", "off")
+    usage = {"input": 0, "output": 10, "cacheRead": 0, "cacheWrite": 4000}
+    session.answer([], usage=usage)
+    session.context()
+    session.answer([], usage={**usage, "cacheRead": 3000, "cacheWrite": 1000})
+    answer = session.context()
+    for command in ("status", "stats"):
+        assert "net saving: " in session.says(f"/context-pruning {command}")
+        assert "of 1 LLM call would have cost" in session.says(f"/context-pruning {command}")
+    assert answer.status is None  # nothing is pruned
 
 
 @pytest.mark.parametrize(
@@ -92,6 +123,7 @@ def test_status_names_the_thresholds_of_states(session: Talk):
             "Strategy superseded-file-ops is on.",
         ),
         ("gate always-apply", ["gate", "mode"], "always-apply", "The gate is always-apply."),
+        ("policy priced", ["policy"], "priced", "The policy is priced."),
     ],
 )
 def test_what_is_switched_holds_and_is_written(
@@ -105,7 +137,7 @@ def test_what_is_switched_holds_and_is_written(
 
 
 @pytest.mark.parametrize(
-    "args", ["maybe", "strategy other on", "strategy dedupe", "gate sometimes", "on off"]
+    "args", ["maybe", "strategy other on", "strategy dedupe", "gate sometimes", "policy best", "on off"]
 )
 def test_what_is_not_understood_changes_nothing(session: Talk, agent_dir: Path, args: str):
     (said,) = session.command(f"/context-pruning {args}")
@@ -144,7 +176,8 @@ def test_stats_add_up_by_strategy(talk: MakeTalk):
     session.call("read", path="a.txt")
     session.call("read", path="a.txt")
     session.context()
-    total, dedupe = session.says("/context-pruning stats").splitlines()
+    total, dedupe, net = session.says("/context-pruning stats").splitlines()
+    assert net.startswith("net saving: not known yet")
     tokens = dedupe.removeprefix("dedupe: ")
     assert tokens.endswith(" tokens")
     assert total == f"saved in all: {tokens} (estimated)"

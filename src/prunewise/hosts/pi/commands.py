@@ -13,6 +13,7 @@ import msgspec
 
 from prunewise.errors import PrunewiseError, SettingsError
 from prunewise.gates.words import answer, in_words
+from prunewise.hosts.pi import words
 from prunewise.hosts.pi.protocol import (
     Action,
     Answer,
@@ -27,6 +28,7 @@ from prunewise.hosts.pi.protocol import (
 from prunewise.hosts.pi.session import Session
 from prunewise.ledger import Target
 from prunewise.listing import Listed
+from prunewise.replay import outcome
 from prunewise.settings import Value, from_text, get, setting, shown
 from prunewise.transcript import TOOL_INPUT
 from prunewise.wording import count
@@ -39,6 +41,7 @@ STRATEGIES = {
     "superseded-file-ops": "strategies.supersededFileOps.enabled",
 }
 GATE_MODES = ("on", "off", "always-apply")
+POLICIES = ("documented", "priced")
 PRUNING_KEYS = ("enabled", "minResultTokens", "protectCurrentTurn", "footer")
 
 _CONTROL = ("status", "stats", "on", "off", "toggle")
@@ -61,6 +64,7 @@ COMPLETIONS: dict[str, list[str]] = {
         *_CONTROL,
         *(f"strategy {name} {state}" for name in STRATEGIES for state in ("on", "off")),
         *(f"gate {mode}" for mode in GATE_MODES),
+        *(f"policy {name}" for name in POLICIES),
     ],
 }
 """The arguments that each command can be completed with."""
@@ -73,7 +77,8 @@ _CONTROL_HELP = """\
 /context-pruning off
 /context-pruning toggle
 /context-pruning strategy <dedupe|error-purge|superseded-file-ops> on|off
-/context-pruning gate <on|off|always-apply>"""
+/context-pruning gate <on|off|always-apply>
+/context-pruning policy <documented|priced>"""
 
 
 class Dialogs:
@@ -227,6 +232,8 @@ def _control(session: Session, words: list[str], usage: dict[str, Any] | None) -
             yield from _change(session, STRATEGIES[name], word == "on", f"Strategy {name} is {word}.")
         case ["gate", mode] if mode in GATE_MODES:
             yield from _change(session, "gate.mode", mode, f"The gate is {mode}.")
+        case ["policy", name] if name in POLICIES:
+            yield from _change(session, "policy", name, f"The policy is {name}.")
         case _:
             yield Say(f"Not understood: {' '.join(words)}\n{_CONTROL_HELP}", "error")
 
@@ -262,6 +269,7 @@ def _status(session: Session, usage: dict[str, Any] | None) -> str:
     engaged = ", engaged" if session.pruner.engaged else ""
     lines = [
         f"enabled: {_on(settings.enabled)}",
+        f"policy: {settings.policy}",
         f"gate: {gate.mode}, threshold {thresholds} LLM calls, ratio {gate.cached_price_ratio:g}",
         f"strategies: {strategies}",
         f"protections: {names}, {globs}, the last {count(protections.recent_turns, 'turn')}",
@@ -269,7 +277,10 @@ def _status(session: Session, usage: dict[str, Any] | None) -> str:
         f"context: {_usage(usage)}",
         f"masking before compaction: {_on(settings.pruning.enabled)}{engaged}",
         f"cache breaks: {stats.cache_breaks:,}",
+        *words.saving(stats),
     ]
+    if settings.policy == "documented":
+        lines.append(outcome.advice(outcome.last(outcome.cache_folder())))
     return "\n".join(lines)
 
 
@@ -284,9 +295,11 @@ def _usage(usage: dict[str, Any] | None) -> str:
 
 
 def _stats(session: Session) -> str:
-    removed = session.pruner.stats.removed_by_strategy
+    stats = session.pruner.stats
+    removed = stats.removed_by_strategy
     lines = [f"{name}: {tokens:,} tokens" for name, tokens in sorted(removed.items())]
-    return "\n".join([f"saved in all: {sum(removed.values()):,} tokens (estimated)", *lines])
+    taken = f"saved in all: {sum(removed.values()):,} tokens (estimated)"
+    return "\n".join([taken, *lines, *words.saving(stats)])
 
 
 # ---------------------------------------------------------------- /prune

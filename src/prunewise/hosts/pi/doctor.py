@@ -19,6 +19,7 @@ from msgspec import Struct
 from prunewise import __version__
 from prunewise.hosts.pi import install
 from prunewise.hosts.pi.protocol import VERSION
+from prunewise.replay import outcome
 from prunewise.stores import settings_files
 
 PYTHON_VARIABLE = "PRUNEWISE_PYTHON"
@@ -82,6 +83,10 @@ class Report(Struct, frozen=True):
     installed: list[Place]
     handshake: Handshake | None
     others: list[Other]
+    policy: str
+    """What decides in pi: `documented` or `priced`."""
+    notes: list[str]
+    """What is good to know, and is no fault."""
     problems: list[str]
     """What is wrong, in one line each, with what to do."""
 
@@ -104,8 +109,35 @@ def examine(cwd: Path, environ: Mapping[str, str] | None = None) -> Report:
         ),
         *loaded.warnings,
     ]
-    folder = str(settings_files.agent_dir(environ))
-    return Report(__version__, sys.executable, folder, pi, node, installed, handshake, others, problems)
+    folder, policy = settings_files.agent_dir(environ), loaded.settings.policy
+    notes = [*_about_folder(folder), *_about_policy(policy)]
+    return Report(
+        __version__,
+        sys.executable,
+        str(folder),
+        pi,
+        node,
+        installed,
+        handshake,
+        others,
+        policy,
+        notes,
+        problems,
+    )
+
+
+def _about_folder(folder: Path) -> Iterator[str]:
+    """What a folder means that may only be read; one that is not there yet can be made by pi."""
+    if folder.exists() and not os.access(folder, os.W_OK):
+        yield (
+            f"{folder} cannot be written to: what a command in pi sets holds for its session only, and "
+            "the extension can be neither installed there nor removed"
+        )
+
+
+def _about_policy(policy: str) -> Iterator[str]:
+    if policy == "documented":
+        yield outcome.advice(outcome.last(outcome.cache_folder()))
 
 
 # ---------------------------------------------------------------- programs

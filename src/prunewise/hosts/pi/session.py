@@ -13,6 +13,7 @@ import msgspec
 
 from prunewise import __version__, recall, settings
 from prunewise.errors import PrunewiseError, SettingsError
+from prunewise.hosts.pi import words
 from prunewise.hosts.pi.prices import Model, ModelPrices
 from prunewise.hosts.pi.protocol import (
     VERSION,
@@ -266,8 +267,10 @@ class Session:
         saved = 0 if self.last is None else self.last.saved
         if not self.settings.pruning.footer or saved <= 0:
             return None
-        total = self.pruner.stats.raw_tokens
-        return f"pruned {saved:,} of {total:,} tokens"
+        stats = self.pruner.stats
+        return ", ".join(
+            filter(None, (f"pruned {saved:,} of {stats.raw_tokens:,} tokens", words.short(stats)))
+        )
 
     def _announce(self, out: Projected) -> None:
         if not out.edits or self.carried.announced:
