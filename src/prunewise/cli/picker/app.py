@@ -9,7 +9,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from prunewise.cli.picker.screen import PickerScreen
+from prunewise.cli.picker.screen import WIDE, PickerScreen
 from prunewise.cli.picker.sitting import Sitting
 
 _WHITE = ("7", "15")
@@ -20,6 +20,8 @@ class PickerApp(App[None]):
 
     CSS_PATH = "picker.tcss"
     ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (WIDE, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-flat"), (16, "-low"), (30, "-high")]
     TITLE = "prunewise"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "Quit", show=False, priority=True)]
 

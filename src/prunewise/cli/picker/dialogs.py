@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -85,11 +86,10 @@ class Help(ModalScreen[None]):
         with VerticalScroll(classes="dialog") as dialog:
             dialog.border_title = "Keys"
             dialog.border_subtitle = "Esc closes"
-            width = max(len(key) for key, _ in self._keys)
-            text = Text()
+            table = Table.grid("key", "does", padding=(0, 2))
             for key, does in self._keys:
-                text.append(key.ljust(width + 2), "bold").append(f"{does}\n")
-            yield Static(text)
+                table.add_row(Text(key, "bold", no_wrap=True), does)
+            yield Static(table)
             yield Static(Text("\n".join(map(one_line, self._notes))), classes="notes")
 
     def on_mount(self) -> None:

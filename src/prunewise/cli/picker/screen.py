@@ -38,33 +38,33 @@ from prunewise.transcript import TOOL_INPUT
 from prunewise.wording import count
 
 _SECONDS_BETWEEN_LOOKS = 2.0
-_WIDE = 120
+WIDE = 120
+"""Cells from which on the list and the output stand side by side."""
 _SECONDS_SHOWN = 8
 
 _KEYS = (
-    ("Up Down PgUp PgDn", "move; j and k too"),
-    ("Home End", "the first, the last"),
-    ("Enter", "look at one in full; fold a group"),
-    ("Tab", "list or output; Esc goes back"),
-    ("/", "filter as you type: words of tool, arguments, status, strategy, id"),
-    ("s S", "sort by the next column; turn the order round"),
+    ("↑ ↓ j k", "move; PgUp PgDn Home End go further"),
+    ("Enter", "look at one in full; fold or unfold a group"),
+    ("Tab", "to the output, and back to the list"),
+    ("/", "filter as you type: words of a row, or its call's id"),
+    ("s", "sort by the next column"),
+    ("S", "turn the order round"),
     ("g", "group by tool, by path, not at all"),
-    ("Space", "select or leave; of a group, all of it"),
-    ("a", "select all that is shown; Esc selects none"),
-    ("p", "prune what is selected, else what the cursor is on"),
-    ("r", "restore it"),
-    ("u", "undo the last batch of this sitting, then the one before"),
+    ("Space", "select a row, or all of a group"),
+    ("a", "select all that the filter leaves"),
+    ("Esc", "back; select nothing; filter nothing"),
+    ("p", "prune the selected rows, else the one under the cursor"),
+    ("r", "restore them"),
+    ("u", "undo the last batch, then the one before it"),
     ("t", "light or dark"),
-    ("q Ctrl+C", "quit; what was not confirmed is not done"),
-    ("Mouse", "click a row, its mark or a column's head; click twice to look"),
+    ("q Ctrl+C", "quit"),
+    ("Mouse", "click a row, the space before it to select it, a column's head to sort; click twice to look"),
 )
 
 
 class PickerScreen(Screen[None]):
     """The list, what is looked at, and the timeline."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012 - as Textual declares it
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-high")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Keys", key_display="?"),
         Binding("p", "prune", "Prune"),
@@ -253,7 +253,7 @@ class PickerScreen(Screen[None]):
 
     @property
     def _is_narrow(self) -> bool:
-        return self.program.size.width < _WIDE
+        return self.program.size.width < WIDE
 
     def action_other_pane(self) -> None:
         """From the list to the output, and back."""

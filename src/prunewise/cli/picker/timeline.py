@@ -6,7 +6,8 @@ the messages by estimate. A chart is these values in so many columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -56,7 +57,7 @@ def recorded(branch: Iterable[Entry]) -> Timeline:
         elif entry.type == "custom" and entry.raw.get("customType") in (ledger.DECISION, ledger.RESTORE):
             cuts.add(len(sizes))
         elif entry.role == "assistant":
-            usage = PI.read(entry.message or {}, entry.id).usage
+            usage = _usage(entry.message or {}, entry.id)
             if usage is None or not _request(usage):
                 continue
             if before is not None and _broke(before, usage):
@@ -65,6 +66,12 @@ def recorded(branch: Iterable[Entry]) -> Timeline:
             messages.append(entry.id)
             before = usage
     return Timeline(tuple(sizes), tuple(messages), frozenset(breaks), frozenset(cuts), frozenset(compactions))
+
+
+def _usage(answer: Mapping[str, Any], id: str) -> Usage | None:
+    """What the provider counted for an answer. Its content is not looked at: there may be much of it."""
+    told = {key: answer.get(key) for key in ("role", "usage", "stopReason")}
+    return PI.read(told, id).usage
 
 
 def _request(usage: Usage) -> int:
