@@ -120,6 +120,9 @@ def commands_page() -> str:
         "There are colours on a terminal only, and none where `NO_COLOR` is set; elsewhere the output is",
         "plain text, 80 columns wide unless `COLUMNS` says otherwise.",
         "",
+        "Without a command, `prunewise` says which agents keep sessions on this machine, and how many, which",
+        "policy pi's settings ask for, and three commands to go on with. It opens no session.",
+        "",
     ]
     for name, command in _commands("prunewise", program):
         lines += _command(name, command)
@@ -147,8 +150,13 @@ def _example(command: click.Command) -> list[str]:
     example = (command.epilog or "").removeprefix("Example: ")
     if not example:
         return []
-    mark = ["<!-- runnable -->"] if "examples/" in example else []
-    return [*mark, "```console", f"$ {example}", "```", ""]
+    reason = NOT_RUN.get(example)
+    mark = f"<!-- not run: {reason} -->" if reason else "<!-- runnable -->"
+    return [mark, "```console", f"$ {example}", "```", ""]
+
+
+NOT_RUN = {"prunewise pi doctor": "its exit code is 1 where pi is not installed"}
+"""Examples that the tests of the documentation cannot run, each with the reason."""
 
 
 def _paragraphs(text: str) -> list[str]:

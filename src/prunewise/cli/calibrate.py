@@ -7,6 +7,7 @@ import msgspec
 
 from prunewise.cli import console
 from prunewise.errors import PrunewiseError
+from prunewise.wording import count
 
 
 @click.command(epilog="Example: prunewise calibrate ~/.pi/agent/sessions")
@@ -34,7 +35,7 @@ def calibrate(*, paths: tuple[str, ...], as_json: bool) -> None:
         console.write_json(msgspec.to_builtins(result))
         return
     lines = [
-        f"fitted on {result.fitted_on} sessions, tried on {result.held_out} others",
+        f"fitted on {count(result.fitted_on, 'session')}, tried on {count(result.held_out, 'other')}",
         f"saved there: {result.saved:.1%} of the input cost; by default {result.by_default:.1%}",
         f"the difference is {result.low:+.1%} to {result.high:+.1%} in 90% of resamples",
         f"recalls for each 100 pruned blocks: {result.recalls_per_100_blocks:.1f}",
@@ -43,4 +44,4 @@ def calibrate(*, paths: tuple[str, ...], as_json: bool) -> None:
     if result.gains:
         settings = msgspec.json.encode({"policy": "priced", "priced": result.settings})
         lines[-1] = f"settings: {settings.decode()}"
-    console.write("\n".join(lines))
+    console.write("".join(f"{line}\n" for line in lines))
