@@ -65,29 +65,39 @@ class Balance(msgspec.Struct, frozen=True):
 
 
 class _Scale(msgspec.Struct):
-    """The line through (estimated tokens, counted tokens) of the calls so far, by least squares."""
+    """How the provider counts: what one call has more than the one before, as so many tokens for each
+    estimated token and so many for each message; by least squares.
+    """
 
-    count: int = 0
-    x: float = 0.0
-    y: float = 0.0
     xx: float = 0.0
+    xn: float = 0.0
+    nn: float = 0.0
     xy: float = 0.0
+    ny: float = 0.0
 
-    def add(self, estimated: float, counted: float) -> None:
-        self.count += 1
-        across, along = estimated - self.x, counted - self.y
-        self.x += across / self.count
-        self.y += along / self.count
-        self.xx += across * (estimated - self.x)
-        self.xy += across * (counted - self.y)
+    def add(self, estimated: float, messages: int, counted: float) -> None:
+        """One call has so much more than the one before."""
+        self.xx += estimated * estimated
+        self.xn += estimated * messages
+        self.nn += messages * messages
+        self.xy += estimated * counted
+        self.ny += messages * counted
 
-    @property
-    def slope(self) -> float:
-        """The provider's tokens for one estimated token; 1 as long as nothing tells."""
-        return min(max(self.xy / self.xx, _LEAST_SCALE), _MOST_SCALE) if self.xx > 0 and self.xy > 0 else 1.0
+    def fit(self) -> tuple[float, float]:
+        """The provider's tokens for one estimated token, and for a message; 1 and 0 where nothing tells."""
+        spread = self.xx * self.nn - self.xn * self.xn
+        if spread > _LEAST_SPREAD * self.xx * self.nn:
+            scale = (self.xy * self.nn - self.ny * self.xn) / spread
+            each = (self.ny * self.xx - self.xy * self.xn) / spread
+            if _LEAST_SCALE <= scale <= _MOST_SCALE and 0 <= each <= _MOST_EACH:
+                return scale, each
+        scale = self.xy / self.xx if self.xx > 0 else 1.0
+        return (scale if _LEAST_SCALE <= scale <= _MOST_SCALE else 1.0), 0.0
 
 
-_LEAST_SCALE, _MOST_SCALE = 0.25, 4.0
+_LEAST_SCALE, _MOST_SCALE, _MOST_EACH = 0.25, 4.0, 100.0
+_LEAST_SPREAD = 0.01
+"""Where sizes and numbers of messages are nearer than this to being in proportion, they are not told apart."""
 _NEAR = 0.02
 """A cache that holds all of the last request but this share of it holds all of it: some grow in steps."""
 
@@ -134,9 +144,11 @@ class Tally:
         self._removed = _Sums()
         self._recalled = _Sums()
         self._scale = _Scale()
-        self._prefix = 0.0
+        self._prefix = self._each = 0.0
         self._counted: float | None = None
         """The size of the last answered request, as the provider counted it."""
+        self._estimated = 0.0
+        """The same, as it was estimated."""
         self._answered = 0
         """The messages in it."""
         self._would_be = 0
@@ -201,6 +213,7 @@ class Tally:
     def other_model(self) -> None:
         """Another model counts tokens in its own way."""
         self._scale = _Scale()
+        self._counted = None
 
     def answer(self, usage: Usage, prices: Prices, *, warm: float = 1.0, recalls_only: bool = False) -> None:
         """The request that went out last was answered.
@@ -218,9 +231,11 @@ class Tally:
         if messages is None or not tokens:
             return
         estimated = self._as_sent(messages)
-        self._scale.add(estimated, tokens)
-        scale = self._scale.slope
-        self._prefix = max(0.0, tokens - scale * estimated)
+        if self._counted is not None:
+            more = messages - self._answered
+            self._scale.add(estimated - self._estimated, more, tokens - self._counted)
+        scale, self._each = self._scale.fit()
+        self._prefix = max(0.0, tokens - scale * estimated - self._each * messages)
         bill = self._bill(usage, prices, messages, scale, warm)
         if recalls_only:
             cost = bill.cost + usage.output * prices.at(tokens).output
@@ -232,6 +247,7 @@ class Tally:
             msgspec.structs.replace(bill, dollars=saved or 0.0, priced_calls=int(saved is not None))
         )
         self._answered, self._counted, self._changed = messages, tokens, None
+        self._estimated = estimated
 
     def _bill(self, usage: Usage, prices: Prices, messages: int, scale: float, warm: float) -> Balance:
         tokens = usage.input + usage.cache_read + usage.cache_write
@@ -241,7 +257,7 @@ class Tally:
         place = max(found, self._would_be) if broken else min(found, self._would_be)
         missed = 0.0  # what would have been read beyond what was; negative after a call that would not be
         if place != found:
-            new = scale * (self._as_sent(messages) - self._as_sent(place))
+            new = scale * (self._as_sent(messages) - self._as_sent(place)) + self._each * (messages - place)
             missed = (warm if broken else 1.0) * (tokens - new - usage.cache_read)
         back, held = self._removed.before(place), self._recalled.before(place)
         if broken:
@@ -265,8 +281,16 @@ class Tally:
         """How many messages of the last request the cache held."""
         if self._counted is not None and read >= self._counted - max(_NEAR * self._counted, 2 * step):
             return self._answered
-        estimated = (read - self._prefix) / scale
-        return max(0, bisect_right(range(self._answered + 1), estimated, key=self._as_sent) - 1)
+        found = read - self._prefix
+        return max(
+            0,
+            bisect_right(
+                range(self._answered + 1),
+                found,
+                key=lambda many: scale * self._as_sent(many) + self._each * many,
+            )
+            - 1,
+        )
 
     def _as_sent(self, messages: int) -> float:
         """The size of so many first messages as they go out."""

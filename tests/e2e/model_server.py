@@ -5,9 +5,10 @@ fixed text. A step is a text, a list of (tool name, arguments), an `Answer`, or 
 that gives one of these. After its last step the model says "Done."
 """
 
+import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -33,6 +34,23 @@ Step = str | list[tuple[str, dict[str, Any]]] | Answer | Callable[["Seen"], Any]
 
 
 @dataclass(frozen=True)
+class Bill:
+    """How the input of one request was billed, in tokens."""
+
+    uncached: int
+    read: int
+    written: int
+
+    @property
+    def tokens(self) -> int:
+        return self.uncached + self.read + self.written
+
+    def cost(self, read: float = 0.1, write: float = 1.25) -> float:
+        """In base input tokens."""
+        return self.uncached + read * self.read + write * self.written
+
+
+@dataclass(frozen=True)
 class Seen:
     """One request as it came in."""
 
@@ -40,8 +58,7 @@ class Seen:
     body: dict[str, Any]
     main: bool
     """Whether it declares tools: the agent's own, not one for a summary."""
-    tokens: int
-    cached: int
+    bill: "Bill"
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -109,6 +126,48 @@ def _plain(value: Any) -> Any:
     return value
 
 
+class BreakpointCache:
+    """A prompt cache as Anthropic documents it: what ends at a breakpoint is written, and found from a
+    breakpoint of a later request, so many blocks back. Nothing is ever forgotten.
+    """
+
+    def __init__(self, minimum: int = 1024, lookback: int = 20) -> None:
+        self.minimum = minimum
+        self.lookback = lookback
+        self._held: set[str] = set()
+
+    def bill(self, body: dict[str, Any]) -> Bill:
+        digest, tokens = hashlib.sha256(), 0
+        chain: list[tuple[str, int]] = []
+        points: list[int] = []
+        for marked, block in _content_blocks(body):
+            text = json.dumps(_plain(block))
+            digest.update(text.encode())
+            tokens += len(text) // 4
+            chain.append((digest.hexdigest(), tokens))
+            if marked and tokens >= self.minimum:
+                points.append(len(chain) - 1)
+        assert len(points) <= 4
+        read = 0
+        for point in points:
+            reach = range(point, max(-1, point - self.lookback), -1)
+            read = max(read, next((chain[at][1] for at in reach if chain[at][0] in self._held), 0))
+        self._held.update(chain[point][0] for point in points)
+        last = max(read, chain[points[-1]][1] if points else 0)
+        return Bill(tokens - last, read, last - read)
+
+
+def _content_blocks(body: dict[str, Any]) -> Iterator[tuple[bool, Any]]:
+    """The prompt in order, and whether a breakpoint stands on a block."""
+    system = body.get("system") or []
+    for block in [*(body.get("tools") or []), *(system if isinstance(system, list) else [{"text": system}])]:
+        yield "cache_control" in block, block
+    for message in body["messages"]:
+        content = message["content"]
+        for block in content if isinstance(content, list) else [{"text": content}]:
+            yield "cache_control" in block, [message["role"], block]
+
+
 def blocks(body: dict[str, Any]) -> list[str]:
     """The prompt, block by block, as the prefix cache sees it."""
     listed = [json.dumps(_plain(body.get(name) or [])) for name in ("tools", "system")]
@@ -128,6 +187,7 @@ class ModelServer:
     script: list[Step] = field(default_factory=list)
     requests: list[Seen] = field(default_factory=list)
     prompts: list[list[str]] = field(default_factory=list)
+    cache: BreakpointCache = field(default_factory=BreakpointCache)
 
     def __enter__(self) -> Self:
         self._lock = threading.Lock()
@@ -175,11 +235,8 @@ class ModelServer:
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, str, bytes]:
         api = "anthropic" if "/messages" in path else "chat"
         with self._lock:
-            prompt = blocks(body)
-            tokens = sum(len(one) for one in prompt) // 4
-            cached = max((_common(prompt, earlier) for earlier in self.prompts[-5:]), default=0) // 4
-            self.prompts.append(prompt)
-            seen = Seen(api, body, bool(body.get("tools")), tokens, cached)
+            bill = self.cache.bill(body) if api == "anthropic" else self._found(blocks(body))
+            seen = Seen(api, body, bool(body.get("tools")), bill)
             self.requests.append(seen)
             answer = self._say(seen)
             number = len(self.requests)
@@ -188,6 +245,13 @@ class ModelServer:
             return answer.status, "application/json", json.dumps(error).encode()
         events = _anthropic(answer, seen, number) if api == "anthropic" else _chat(answer, seen, number)
         return 200, "text/event-stream", b"".join(events)
+
+    def _found(self, prompt: list[str]) -> Bill:
+        """The bill of an automatic cache, which finds any beginning of one of the last few requests."""
+        tokens = sum(len(one) for one in prompt) // 4
+        cached = max((_common(prompt, earlier) for earlier in self.prompts[-5:]), default=0) // 4
+        self.prompts.append(prompt)
+        return Bill(tokens - cached, cached, 0)
 
     def _say(self, seen: Seen) -> Answer:
         if not seen.main:
@@ -210,12 +274,11 @@ def _common(prompt: list[str], earlier: list[str]) -> int:
 
 
 def _anthropic(answer: Answer, seen: Seen, number: int) -> list[bytes]:
-    tokens = seen.tokens if answer.tokens is None else answer.tokens
-    cached = min(seen.cached, tokens)
+    bill = seen.bill if answer.tokens is None else Bill(answer.tokens, 0, 0)
     usage = {
-        "input_tokens": 0,
-        "cache_read_input_tokens": cached,
-        "cache_creation_input_tokens": tokens - cached,
+        "input_tokens": bill.uncached,
+        "cache_read_input_tokens": bill.read,
+        "cache_creation_input_tokens": bill.written,
         "output_tokens": 1,
     }
     message = {
@@ -257,7 +320,7 @@ def _anthropic(answer: Answer, seen: Seen, number: int) -> list[bytes]:
 
 
 def _chat(answer: Answer, seen: Seen, number: int) -> list[bytes]:
-    tokens = seen.tokens if answer.tokens is None else answer.tokens
+    tokens = seen.bill.tokens if answer.tokens is None else answer.tokens
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": answer.text}]
     for index, (name, arguments) in enumerate(answer.calls):
         function = {"name": name, "arguments": json.dumps(arguments)}
@@ -276,7 +339,7 @@ def _chat(answer: Answer, seen: Seen, number: int) -> list[bytes]:
         "prompt_tokens": tokens,
         "completion_tokens": 10,
         "total_tokens": tokens + 10,
-        "prompt_tokens_details": {"cached_tokens": min(seen.cached, tokens)},
+        "prompt_tokens_details": {"cached_tokens": min(seen.bill.read, tokens)},
     }
     chunks.append({**base, "choices": [], "usage": usage})
     return [*(f"data: {json.dumps(one)}\n\n".encode() for one in chunks), b"data: [DONE]\n\n"]

@@ -182,9 +182,12 @@ def _decided(engine: Engine, standing: Mapping[Target, Decision]) -> list[_Event
     for (call, kind), decision in standing.items():
         exchange = engine.transcript.exchange(call)
         removed = 0 if exchange is None else engine.saving_at(place_of(exchange, kind))
-        if exchange is not None and removed:
-            with suppress(ValueError):  # a time that another program wrote, and that is none
-                decided_at = datetime.fromisoformat(decision.created_at).timestamp()
+        if exchange is None or not removed:
+            continue
+        made_at = engine.transcript.messages[exchange.result_position].time or 0.0
+        with suppress(ValueError):  # a time that another program wrote, and that is none
+            decided_at = datetime.fromisoformat(decision.created_at).timestamp()
+            if decided_at >= made_at:  # else one of the two clocks was wrong
                 found.append((decided_at, exchange.position(kind), removed))
     events: list[_Event] = []
     so_far: Counter[int] = Counter()
