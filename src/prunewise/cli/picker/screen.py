@@ -113,13 +113,13 @@ class PickerScreen(Screen[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     @property
-    def list(self) -> ExchangeList:
+    def exchanges(self) -> ExchangeList:
         """The list of exchanges."""
         return self.query_one("#list", ExchangeList)
 
     def on_mount(self) -> None:
         """Show the list; the timeline comes once that is on the screen."""
-        self.list.focus()
+        self.exchanges.focus()
         self._show_all()
         self.call_after_refresh(self._show_timeline)
         self.set_interval(_SECONDS_BETWEEN_LOOKS, self._look_at_file)
@@ -142,7 +142,7 @@ class PickerScreen(Screen[None]):
         self.query_one("#title", Static).update(elided(path, max(4, width - len(totals))) + totals)
 
     def _show_list(self) -> None:
-        shown = self.list
+        shown = self.exchanges
         found = matching(self.sitting.rows, self.query_one("#filter", Input).value)
         lines = grouped(ordered(found, shown.order, turned=shown.turned), self._grouping, self._folded)
         shown.show(lines)
@@ -154,20 +154,21 @@ class PickerScreen(Screen[None]):
 
     @on(ExchangeList.Moved)
     def _show_part(self) -> None:
-        line, look = self.list.current, self.query_one("#look", Look)
+        line, look = self.exchanges.current, self.query_one("#look", Look)
         if isinstance(line, Row):
             self.query_one("#chart", Chart).point_at(self.sitting.answer_of(line.part))
         if look.display:
             self._show_in(look)
 
     def _show_in(self, look: Look) -> None:
-        line, sitting = self.list.current, self.sitting
+        line, sitting = self.exchanges.current, self.sitting
         if not isinstance(line, Row):
             name = f"{line.name}: {count(len(line.targets), 'part')}" if isinstance(line, Group) else ""
             look.show(name, (), "", "")
             return
         part, desk = line.part, sitting.desk
-        status = f"{line.status}, {count(line.tokens, 'token')}, {count(line.age, 'LLM call')} ago"
+        age = f"{count(line.age, 'LLM call')} ago" if line.age else "not sent yet"
+        status = f"{line.status}, {count(line.tokens, 'token')}, {age}"
         if line.by:
             status += f", {'proposed by' if line.status == 'active' else 'by'} {line.by}"
         if part.decision is not None and part.decision.reason:
@@ -191,7 +192,7 @@ class PickerScreen(Screen[None]):
 
     def _chosen(self) -> str:
         """What is selected and what it comes to together; without a selection how the list is shown."""
-        shown = self.list
+        shown = self.exchanges
         if not shown.selected:
             order = f"sorted by {shown.order}{', turned' if shown.turned else ''}"
             grouping = "" if self._grouping == "none" else f", grouped by {self._grouping}"
@@ -213,7 +214,7 @@ class PickerScreen(Screen[None]):
 
     @on(Input.Submitted, "#filter")
     def _filter_is_done(self) -> None:
-        self.list.focus()
+        self.exchanges.focus()
 
     def action_filter(self) -> None:
         """Go to the filter."""
@@ -222,23 +223,23 @@ class PickerScreen(Screen[None]):
 
     def action_sort(self) -> None:
         """Sort by the next column."""
-        self._sort(ORDERS[(ORDERS.index(self.list.order) + 1) % len(ORDERS)])
+        self._sort(ORDERS[(ORDERS.index(self.exchanges.order) + 1) % len(ORDERS)])
 
     @on(ExchangeList.Sorted)
     def _sort_by(self, event: ExchangeList.Sorted) -> None:
-        if event.order == self.list.order:
+        if event.order == self.exchanges.order:
             self.action_turn()
         else:
             self._sort(event.order)
 
     def _sort(self, order: Order) -> None:
-        self.list.order, self.list.turned = order, False
+        self.exchanges.order, self.exchanges.turned = order, False
         self._show_list()
         self._show_chosen()
 
     def action_turn(self) -> None:
         """Turn the order round."""
-        self.list.turned = not self.list.turned
+        self.exchanges.turned = not self.exchanges.turned
         self._show_list()
         self._show_chosen()
 
@@ -268,8 +269,8 @@ class PickerScreen(Screen[None]):
     @on(ExchangeList.Opened)
     def action_open(self) -> None:
         """Look at one in full; of a group, fold or unfold it."""
-        line = self.list.current
-        if isinstance(line, Group) and self.list.has_focus:
+        line = self.exchanges.current
+        if isinstance(line, Group) and self.exchanges.has_focus:
             self._folded ^= {line.name}
             self._show_list()
         elif line is not None and not self.query_one("#look").has_focus:
@@ -278,11 +279,11 @@ class PickerScreen(Screen[None]):
     def action_back(self) -> None:
         """From the output or the filter to the list; there, select nothing, then filter nothing."""
         field = self.query_one("#filter", Input)
-        if not self.list.has_focus:
+        if not self.exchanges.has_focus:
             self.remove_class("-looking")
-            self.list.focus()
-        elif self.list.selected:
-            self.list.select(())
+            self.exchanges.focus()
+        elif self.exchanges.selected:
+            self.exchanges.select(())
         else:
             field.value = ""
 
@@ -290,25 +291,27 @@ class PickerScreen(Screen[None]):
 
     def action_select(self) -> None:
         """Select what the cursor is on, and go on to the next line."""
-        self.list.toggle()
-        self.list.action_move(1)
+        self.exchanges.toggle()
+        self.exchanges.action_move(1)
 
     def action_select_all(self) -> None:
         """Select all that the filter leaves; once all is selected, nothing."""
         found = {row.target for row in matching(self.sitting.rows, self.query_one("#filter", Input).value)}
-        self.list.select(
-            self.list.selected - found if found <= self.list.selected else self.list.selected | found
+        self.exchanges.select(
+            self.exchanges.selected - found
+            if found <= self.exchanges.selected
+            else self.exchanges.selected | found
         )
 
     # ---- doing
 
     def action_prune(self) -> None:
         """Prune what is selected, else what the cursor is on."""
-        self._propose("Prune", lambda: self.sitting.pruning(self.list.wanted), self.sitting.done)
+        self._propose("Prune", lambda: self.sitting.pruning(self.exchanges.wanted), self.sitting.done)
 
     def action_restore(self) -> None:
         """Restore it."""
-        self._propose("Restore", lambda: self.sitting.restoring(self.list.wanted), self.sitting.done)
+        self._propose("Restore", lambda: self.sitting.restoring(self.exchanges.wanted), self.sitting.done)
 
     def action_undo(self) -> None:
         """Undo the last batch."""
@@ -354,7 +357,7 @@ class PickerScreen(Screen[None]):
     def _written(self, change: Change, after: Desk, taken: Callable[[Change, Desk], None]) -> None:
         taken(change, after)
         self._busy = False
-        self.list.selected = set()
+        self.exchanges.selected = set()
         self._read_anew()
         self._say(change.outcome())
 
@@ -389,7 +392,7 @@ class PickerScreen(Screen[None]):
         self._busy = False
         self._fault = ""
         self.sitting.moved_to(desk)
-        self.list.selected &= self.sitting.by_target.keys()
+        self.exchanges.selected &= self.sitting.by_target.keys()
         self._read_anew()
         self._say("the session has changed, and was read again")
 

@@ -134,7 +134,7 @@ def bars(timeline: Timeline, width: int, message: str = "") -> list[Bar]:
             column * calls // across,
             max((column + 1) * calls // across, column * calls // across + 1),
         )
-        last = end == calls
+        last = column == across - 1
         covered = range(max(first, done), end + last)
         done = end + last
         made.append(
