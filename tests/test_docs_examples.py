@@ -69,9 +69,12 @@ def run_shell(example: Example, command: str) -> str:
 
 
 def console_steps(source: str) -> list[tuple[str, str]]:
-    """Split a console block into commands, each with the output that follows it."""
+    """Split a console block into commands, each with the output that follows it.
+
+    A command goes on in the next line where it ends with a backslash.
+    """
     steps: list[tuple[str, str]] = []
-    for line in source.splitlines():
+    for line in source.replace("\\\n", "").splitlines():
         if line.startswith("$ "):
             steps.append((line[2:], ""))
         elif steps:
@@ -160,6 +163,7 @@ def page_with(tmp_path: Path, language: str, body: str) -> Path:
         ("console", "$ ls examples/session.jsonl"),
         ("sh", "cd examples\nls session.jsonl"),
         ("console", "$ echo one two\none ...\n$ true"),
+        ("console", "$ echo one \\\n    two\none two"),
     ],
 )
 def test_an_example_that_holds_passes(tmp_path: Path, language: str, body: str):
