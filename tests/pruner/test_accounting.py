@@ -1,0 +1,286 @@
+"""The tally of a pruner, against a provider that bills what went out, and what would have gone out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.build import Native, assistant, call, result, summary, user
+
+from prunewise import Policy, Pruner
+from prunewise.formats.pi import PI
+from prunewise.ledger import Decision
+from prunewise.pruner import Caller
+from prunewise.stores.memory import Memory
+from prunewise.tally import Balance
+from prunewise.tokens import DOCUMENTED
+
+EAGER = {"gate": {"mode": "off"}, "protections": {"recentTurns": 0}, "pruning": {"enabled": False}}
+PRICED = {"policy": "priced", "pruning": {"enabled": False}}
+LARGE = "".join(f"line {number} of a large output\n" for number in range(400))
+FILE = "".join(f"value_{number} = {number}\n" for number in range(300))
+
+
+class Provider:
+    """A cache that finds any beginning of the last request."""
+
+    def __init__(self) -> None:
+        self.held: list[Native] = []
+        self.spent = 0.0
+
+    def bill(self, request: list[Native]) -> Native:
+        common = 0
+        while common < min(len(request), len(self.held)) and request[common] == self.held[common]:
+            common += 1
+        sizes = [DOCUMENTED.message(PI.read(message, "")) for message in request]
+        read, written = sum(sizes[:common]), sum(sizes[common:])
+        self.held = list(request)
+        self.spent += 0.1 * read + written  # as is assumed of a model that nobody knows
+        return {"input": 0, "output": 100, "cacheRead": read, "cacheWrite": written}
+
+
+class Talk:
+    """A conversation: each request goes through the pruner, and is billed twice."""
+
+    def __init__(self, settings: Any, **options: Any) -> None:
+        self.settings = settings
+        self.store = Memory("c")
+        self.options = options
+        self.pruner = Pruner("pi", Policy(settings), self.store, **options)
+        self.natives: list[Native] = []
+        self.pruned, self.whole = Provider(), Provider()
+        self.extra: list[Native] = []
+        """Messages that would not be there without pruning."""
+        self.now = 1000.0
+        self.calls = self.requests = 0
+
+    @property
+    def ids(self) -> list[str]:
+        return [message["id"] for message in self.natives]
+
+    def add(self, message: Native) -> Native:
+        self.now += 1
+        self.natives.append({**message, "id": f"e{self.now}", "timestamp": self.now * 1000})
+        return self.natives[-1]
+
+    def ask(self, *calls: tuple[str, Native], results: tuple[str, ...] = (), **answer: Any) -> None:
+        """One request, with an answer that makes these calls, and their results."""
+        self.requests += 1
+        out = self.pruner.project(self.natives, ids=self.ids, now=self.now)
+        usage = self.pruned.bill(out.request)
+        recalls_only = bool(calls) and all(name == "recall" for name, _ in calls)
+        if recalls_only:
+            self.pruned.spent += usage["output"] * 5
+        else:
+            self.whole.bill([one for one in self.natives if one not in self.extra])
+        blocks: list[Native] = []
+        for name, arguments in calls:
+            self.calls += 1
+            blocks.append(call(f"c{self.calls}", name, arguments))
+        message = assistant(*(blocks or ["Done."]), usage=usage, **answer)
+        said = [self.add(message)]
+        for block, text in zip(blocks, results, strict=True):
+            said.append(self.add(result(block["id"], text, name=block["name"])))
+        if recalls_only:
+            self.extra += said
+
+    def run(self, text: str, name: str = "bash", **arguments: str) -> None:
+        self.ask((name, arguments or {"command": "make"}), results=(text,))
+
+    def resume(self) -> None:
+        """A new process."""
+        self.pruner = Pruner("pi", Policy(self.settings), self.store, **self.options)
+
+    def settle(self) -> Balance:
+        """Have the last answer read."""
+        self.pruner.read(self.natives, ids=self.ids)
+        return self.pruner.stats.balance
+
+    def agrees(self, balance: Balance) -> None:
+        assert balance.cost == pytest.approx(self.pruned.spent, rel=1e-9)
+        assert balance.without == pytest.approx(self.whole.spent, rel=0.01)
+
+
+def trimmed() -> Talk:
+    talk = Talk(PRICED)
+    talk.add(user())
+    for number in range(4):
+        talk.run(f"{number}\n{LARGE}")
+    return talk
+
+
+def cut() -> Talk:
+    talk = Talk(EAGER)
+    talk.add(user())
+    for _ in range(3):
+        talk.run(FILE, "read", path="a.py")
+        talk.run("ok")
+    return talk
+
+
+def recalled() -> Talk:
+    talk = trimmed()
+    talk.run("ok")
+    recall_of(talk, 2)
+    talk.run("ok")
+    return talk
+
+
+def recall_of(talk: Talk, many: int) -> None:
+    """One call of the model, for the first so many outputs."""
+    references = [one.reference for one in talk.store.ledger() if isinstance(one, Decision)][:many]
+    calls = [("recall", {"ref": reference}) for reference in references]
+    talk.ask(*calls, results=tuple(talk.pruner.recall(reference) for reference in references))
+
+
+@pytest.mark.parametrize("made", [trimmed, cut, recalled])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_saving_is_that_of_the_bills(made: Callable[[], Talk], resumed: bool):
+    """Also where a new process has to tell the first half by what the ledger says."""
+    talk = made()
+    if resumed:
+        talk.resume()
+    talk.run("ok")
+    balance = talk.settle()
+    earlier = talk.pruner.stats.earlier
+    assert (earlier is not None) is resumed
+    talk.agrees(balance if earlier is None else earlier.plus(balance))
+    assert balance.calls == (1 if resumed else talk.requests)
+
+
+def test_breaks_and_recalls_are_in_it():
+    balance = cut().settle()
+    assert balance.breaks == 2
+    assert balance.break_cost > 0
+    balance = recalled().settle()
+    assert (balance.breaks, balance.recalls) == (0, 2)
+    assert balance.recall_cost > 0
+
+
+def test_a_recall_beside_other_calls_is_no_call_of_its_own():
+    talk = trimmed()
+    talk.run("ok")
+    reference = talk.store.ledger()[0].reference
+    before = talk.settle()
+    recall = ("recall", {"ref": reference})
+    talk.ask(recall, ("bash", {"command": "make"}), results=(talk.pruner.recall(reference), "ok"))
+    talk.run("ok")
+    after = talk.settle()
+    assert after.recalls == 1
+    assert after.recall_cost == pytest.approx(len(LARGE) / 4 + 10, rel=0.05)
+    assert after.without > before.without
+
+
+def test_a_session_that_nothing_was_pruned_in_has_no_earlier_balance():
+    talk = Talk(PRICED)
+    talk.add(user())
+    talk.run("ok")
+    talk.resume()
+    talk.run("ok")
+    assert talk.settle().calls == 1
+    assert talk.pruner.stats.earlier is None
+
+
+def test_what_answered_something_else_is_not_counted():
+    """Answers from before a summary, which the host keeps behind it, and those to no request of ours."""
+    talk = trimmed()
+    kept = talk.natives[-4:]
+    talk.natives = []
+    talk.add(summary("All was well."))
+    talk.natives += kept
+    talk.resume()
+    talk.run("ok")
+    assert talk.settle().calls == 1
+    assert talk.pruner.stats.earlier is not None
+    assert talk.pruner.stats.earlier.calls == 0
+    usage = {"input": 5, "output": 1, "cacheRead": 0, "cacheWrite": 0}
+    talk.add(assistant("Nobody asked.", usage=usage))
+    assert talk.settle().calls == 1
+
+
+def test_a_decision_dated_before_its_output_came_counts_for_nothing_of_before():
+    talk = trimmed()
+    talk.natives = [{**one, "timestamp": one["timestamp"] + 10_000_000} for one in talk.natives]
+    talk.resume()
+    talk.run("ok")
+    assert talk.settle().calls == 1
+    assert talk.pruner.stats.saved_tokens > 0
+    assert talk.pruner.stats.earlier is None
+
+
+def test_another_branch_goes_on_from_what_it_shares():
+    talk = trimmed()
+    talk.settle()
+    del talk.natives[3:]
+    talk.run("ok")
+    talk.run("ok")
+    talk.settle()
+    talk.agrees(talk.pruner.stats.balance)
+
+
+def test_a_request_that_failed_costs_nothing():
+    talk = trimmed()
+    before = talk.settle().calls
+    talk.pruner.project(talk.natives, ids=talk.ids, now=talk.now)
+    talk.add(assistant("half", usage={"input": 1, "output": 1}, stopReason="error"))
+    talk.pruned.held, talk.whole.held = talk.pruned.held, talk.whole.held
+    talk.run("ok")
+    assert talk.settle().calls == before + 1
+
+
+def test_another_policy_goes_on_with_the_tally():
+    talk = trimmed()
+    before = talk.settle()
+    talk.pruner = talk.pruner.under(Policy(EAGER))
+    talk.run("ok")
+    after = talk.settle()
+    assert after.calls == before.calls + 1
+    talk.agrees(after)
+
+
+def test_a_pruner_that_failed_goes_on_from_nothing():
+    talk = trimmed()
+    before = talk.settle().calls
+    with pytest.warns(UserWarning, match="unpruned"):
+        talk.pruner.project(talk.natives, ids=["one"], now=talk.now)
+    talk.run("ok")
+    talk.run("ok")
+    assert talk.settle().calls == before + 2
+
+
+def test_another_model_is_counted_by_its_own_price_and_found_nothing():
+    class Book:
+        def prices_for(self, model: str) -> Any:
+            from prunewise.prices import assumed_prices
+
+            asked.append(model)
+            return assumed_prices(model)
+
+    asked: list[str] = []
+    talk = cut()
+    talk.pruner = Pruner("pi", Policy(EAGER, Book()), Memory("d"))
+    talk.natives = talk.natives[:1]
+    talk.pruned, talk.whole = Provider(), Provider()
+    talk.run(FILE, "read", path="a.py")
+    talk.run("ok")
+    talk.pruned.held = talk.whole.held = []
+    talk.ask(("read", {"path": "a.py"}), results=(FILE,), model="other")
+    talk.pruned.held = talk.whole.held = []
+    talk.ask(model="third")
+    balance = talk.settle()
+    assert set(asked) == {"m", "other", "third"}
+    assert (balance.breaks, balance.break_cost) == (1, 0)
+    talk.agrees(balance)
+
+
+def test_the_moment_goes_to_the_engine(monkeypatch: pytest.MonkeyPatch):
+    talk = trimmed()
+    moments: list[Any] = []
+    engine = talk.pruner._engine
+    verdict = engine.verdict
+    monkeypatch.setattr(engine, "verdict", lambda moment: [moments.append(moment), verdict(moment)][1])
+    me = Caller("m", "p", "bash")
+    talk.pruner.project(talk.natives, ids=talk.ids, now=talk.now, caller=me)
+    talk.pruner.observe(now=talk.now + 1)
+    talk.pruner.project(talk.natives, ids=talk.ids, now=talk.now + 61, caller=Caller("n", "p", "bash"))
+    assert [(one.model, one.provider, one.cold) for one in moments] == [("m", "p", False), ("n", "p", True)]
+    assert moments[1].seconds_since_call == 60
