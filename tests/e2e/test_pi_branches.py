@@ -27,6 +27,18 @@ export default function (pi) {
 }
 """
 
+SHOUTER = """
+export default function (pi) {
+	pi.on("context", ({ messages }) => {
+		if (messages.length < 5) return undefined;
+		const shouted = structuredClone(messages);
+		const first = shouted.find((message) => message.role === "toolResult");
+		for (const block of first.content) block.text = block.text.toUpperCase();
+		return { messages: shouted };
+	});
+}
+"""
+
 
 def reading_twice(pi: Pi, model: ModelServer) -> None:
     pi.pruning(protections={"recentTurns": 0}, gate={"mode": "off"})
@@ -133,6 +145,26 @@ def test_another_extension_may_rewrite_what_goes_out(pi: Pi, model: ModelServer)
     pi.say("Read it twice.")
     assert "First of all." in str(model.asked[2].messages[0])
     assert model.asked[2].reference("call_1_0").startswith("#")
+
+
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_a_text_of_the_same_length_in_the_place_of_one_that_was_sent_is_another(
+    pi: Pi, model: ModelServer, rewritten: bool
+):
+    """Where the first output has become another one since, the third is in view nowhere."""
+    if rewritten:
+        (pi.agent / "extensions" / "another.ts").write_text(SHOUTER)
+    pi.pruning(policy="priced")
+    text = pi.write("a.txt", "a line of the file\n" * 50)
+    model.script = [
+        [("bash", {"command": "cat a.txt"})],
+        [("bash", {"command": "ls"})],
+        [("bash", {"command": "cat ./a.txt"})],
+        "Done.",
+    ]
+    pi.say("Look at it twice.")
+    assert model.asked[3].results["call_1_0"] == (text.upper() if rewritten else text)
+    assert model.asked[3].results["call_3_0"].startswith("[prunewise") is not rewritten
 
 
 def test_two_processes_on_one_session(pi: Pi, model: ModelServer):

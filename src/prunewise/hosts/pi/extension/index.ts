@@ -4,7 +4,9 @@
 // entry ids; the engine reads the entries themselves from the session file. Back come edits. Whatever
 // fails, the request goes out as it is.
 
+import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
 import type {
 	ContextEvent,
 	ExtensionAPI,
@@ -36,12 +38,11 @@ type Severity = "info" | "warning" | "error";
 type PartEdit = [part: number, kind: string, value: unknown, keepImages: boolean];
 type Custom = { customType: string; data: unknown };
 
-/** One message of the conversation. `stored`: the entry `id` holds exactly this. */
+/** One message of the conversation. Without a `digest` the entry `id` holds exactly this. */
 interface Line {
 	key: string;
 	id: string | null;
-	size: number;
-	stored: boolean;
+	digest?: string;
 }
 
 interface Conversation {
@@ -212,7 +213,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 					leaf: session.getLeafId(),
 					messages: lines
 						.slice(keep)
-						.map((line, at) => (line.stored && !contents ? [line.id] : [line.id, messages[keep + at]])),
+						.map((line, at) => (line.digest || contents ? [line.id, messages[keep + at]] : [line.id])),
 					...(session.getSessionFile() ? {} : { entries: newEntries(ctx) }),
 					...limits(ctx),
 					...asked(ctx),
@@ -416,7 +417,7 @@ function lineOf(entry: SessionEntry, message: Message): Line {
 	const known = stored.get(message);
 	if (known?.id === entry.id) return known;
 	const own = entry.type === "message" && entry.message === message;
-	const line = { key: entry.id, id: entry.id, size: size(message), stored: own };
+	const line = { key: entry.id, id: entry.id, ...(own ? {} : { digest: digest(message) }) };
 	if (own) stored.set(message, line);
 	return line;
 }
@@ -435,31 +436,32 @@ function conversation(ctx: ExtensionContext, messages: Message[] | undefined): C
 	if (!messages) return { lines, messages: own };
 	if (messages.length === own.length) {
 		let at = 0;
-		for (; at < own.length && alike(messages[at], own[at]); at++) lines[at] = matched(messages[at], lines[at]);
+		for (; at < own.length && alike(messages[at], own[at]); at++)
+			lines[at] = matched(messages[at], own[at], lines[at]);
 		if (at === own.length) return { lines, messages };
 	}
 	// Another extension has added or removed messages: each is looked for on its own.
-	const waiting = new Map<string, Line[]>();
+	const waiting = new Map<string, number[]>();
 	for (const [at, message] of own.entries()) {
 		const name = identity(message);
-		waiting.set(name, [...(waiting.get(name) ?? []), lines[at]]);
+		waiting.set(name, [...(waiting.get(name) ?? []), at]);
 	}
 	const found = messages.map((message) => {
 		const name = identity(message);
-		const line = waiting.get(name)?.shift();
-		return line ? matched(message, line) : { key: `?${name}`, id: null, size: size(message), stored: false };
+		const at = waiting.get(name)?.shift();
+		if (at !== undefined) return matched(message, own[at], lines[at]);
+		return { key: `?${name}`, id: null, digest: digest(message) };
 	});
 	return { lines: found, messages };
 }
 
 /** The line of a message that comes from the entry of `line`; another extension may have rewritten it. */
-function matched(message: Message, line: Line): Line {
-	const own = size(message);
-	return own === line.size ? line : { ...line, size: own, stored: false };
+function matched(message: Message, own: Message, line: Line): Line {
+	return equal(message, own) ? line : { ...line, digest: digest(message) };
 }
 
 function same(one: Line, other: Line): boolean {
-	return one.key === other.key && one.size === other.size && one.stored === other.stored;
+	return one.key === other.key && one.digest === other.digest;
 }
 
 function alike(one: Message, other: Message): boolean {
@@ -474,24 +476,32 @@ function identity(message: Message): string {
 	return `${message.role}:${message.timestamp}:${message.role === "toolResult" ? message.toolCallId : ""}`;
 }
 
-/** A cheap measure of a message's content: the lengths of its texts, not the texts. */
-function size(message: Message): number {
-	const { content, output, summary } = message as { content?: unknown; output?: unknown; summary?: unknown };
-	if (!Array.isArray(content)) return length(content) + length(output) + length(summary);
-	let sum = content.length;
-	for (const block of content as Block[]) {
-		if (block.type === "toolCall") {
-			const values = block.arguments as Record<string, unknown>;
-			for (const name in values) sum += 1 + length(values[name]);
-		} else {
-			sum += length(block.text) + length(block.thinking) + length(block.data);
-		}
+/** Whether two messages have the same content. Texts that are equal cost little to compare, long ones too. */
+function equal(message: Message, own: Message): boolean {
+	const { content, output, summary } = message as Loose;
+	const { content: mine, output: myOutput, summary: mySummary } = own as Loose;
+	if (!Array.isArray(content) || !Array.isArray(mine)) {
+		return content === mine && output === myOutput && summary === mySummary;
 	}
-	return sum;
+	return content.length === mine.length && content.every((block, at) => equalBlocks(block, mine[at]));
 }
 
-function length(value: unknown): number {
-	return typeof value === "string" ? value.length : 0;
+type Loose = { content?: unknown; output?: unknown; summary?: unknown };
+
+function equalBlocks(block: Block, own: Block): boolean {
+	return (
+		block.type === own.type &&
+		block.text === own.text &&
+		block.thinking === own.thinking &&
+		block.data === own.data &&
+		block.name === own.name &&
+		(block.type !== "toolCall" || isDeepStrictEqual(block.arguments, own.arguments))
+	);
+}
+
+/** Stands for the content of a message that no entry holds as it is. */
+function digest(message: Message): string {
+	return createHash("sha1").update(JSON.stringify(message)).digest("base64");
 }
 
 /** A copy of the message with its edits in place; every part that they do not name is the same object. */
