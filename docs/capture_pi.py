@@ -40,7 +40,7 @@ def capture() -> dict[str, str]:
             terminal.type("/prune")
             picker = terminal.until(lambda screen: "Prune or restore which output?" in screen)
         finally:
-            terminal.tmux("kill-server")
+            terminal.close()
     return {"session": _trimmed(session), "picker": _trimmed(picker)}
 
 

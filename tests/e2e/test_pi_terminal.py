@@ -1,16 +1,14 @@
 """The real pi on a terminal, played in tmux: its commands, dialogs, notifications and footer."""
 
 import json
-import shlex
 import shutil
-import subprocess
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from tests.e2e.model_server import ModelServer
 from tests.e2e.pi_agent import PATIENCE, Pi
+from tests.e2e.tmux import Tmux
 
 pytestmark = [
     pytest.mark.e2e,
@@ -18,23 +16,15 @@ pytestmark = [
 ]
 
 
-class Terminal:
+class Terminal(Tmux):
     """pi in a tmux of its own."""
 
     def __init__(self, pi: Pi, columns: int = 150, rows: int = 50) -> None:
-        self.socket = f"prunewise-{uuid.uuid4().hex[:12]}"
-        variables = [f"{key}={value}" for key, value in pi.environment.items()]
-        command = shlex.join(["env", "-i", *variables, "TERM=xterm-256color", *pi.command()])
-        size = ["-x", str(columns), "-y", str(rows)]
-        self.tmux("new-session", "-d", "-s", "pi", *size, "-c", str(pi.project), command)
-
-    def tmux(self, *arguments: str) -> str:
-        command = ["tmux", "-L", self.socket, "-f", "/dev/null", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        super().__init__(pi.command(), pi.project, pi.environment, columns=columns, rows=rows)
 
     def type(self, text: str) -> None:
         """Type a line and send it; the first Enter may only take a completion."""
-        self.tmux("send-keys", "-t", "pi", "-l", text)
+        self.write(text)
         self.until(lambda _: text in self.editor)
         deadline = time.monotonic() + PATIENCE
         while text in self.editor and time.monotonic() < deadline:
@@ -48,27 +38,13 @@ class Terminal:
         rules = [at for at, line in enumerate(lines) if line.startswith("───")]
         return "\n".join(lines[rules[-2] : rules[-1]]) if len(rules) > 1 else ""
 
-    def key(self, name: str) -> None:
-        self.tmux("send-keys", "-t", "pi", name)
-
-    @property
-    def screen(self) -> str:
-        return self.tmux("capture-pane", "-p", "-t", "pi")
-
-    def until(self, holds: Callable[[str], bool]) -> str:
-        deadline = time.monotonic() + PATIENCE
-        while not holds(screen := self.screen):
-            assert time.monotonic() < deadline, screen
-            time.sleep(0.1)
-        return screen
-
 
 @pytest.fixture
 def terminal(pi: Pi) -> Iterator[Terminal]:
     pi.pruning(protections={"recentTurns": 0})
     shown = Terminal(pi)
     yield shown
-    shown.tmux("kill-server")
+    shown.close()
 
 
 def test_a_session_on_a_terminal(pi: Pi, model: ModelServer, terminal: Terminal):
@@ -103,5 +79,5 @@ def test_a_session_on_a_terminal(pi: Pi, model: ModelServer, terminal: Terminal)
     terminal.key("Enter")
     terminal.until(lambda screen: "protectCurrentTurn is false now." in screen)
     assert json.loads((pi.agent / "settings.json").read_text())["pruning"] == {"protectCurrentTurn": False}
-    terminal.tmux("send-keys", "-t", "pi", "-l", "/context-pruning gate ")
+    terminal.write("/context-pruning gate ")
     terminal.until(lambda screen: "gate always-apply" in screen)

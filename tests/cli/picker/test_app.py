@@ -104,18 +104,17 @@ def test_the_input_of_a_failed_call_is_looked_at_as_such(session: Sample):
     drive(session.path, steps)
 
 
-def test_an_output_scrolls_to_its_end(sample: Sample):
+@pytest.mark.parametrize(("lines", "presses"), [(5000, 1), (35_000, 4)])
+def test_an_output_scrolls_to_its_end(sample: Sample, lines: int, presses: int):
     sample.user("begin")
-    sample.read("call_long", output="".join(f"line {number}\n" for number in range(5000)))
+    sample.read("call_long", output="".join(f"line {number}\n" for number in range(lines)))
+    last = f"line {lines - 1}"
 
     async def steps(picker: Driven) -> None:
-        await picker.press("tab")
-        assert "line 4999" not in picker.screen
-        for _ in range(100):
-            await picker.pilot.press("end")
-            if "line 4999" in picker.screen:
-                break
-        assert "line 4999" in picker.screen
+        await picker.press("tab", "pagedown")
+        assert last not in picker.screen
+        await picker.press(*["end"] * presses)
+        assert last in picker.screen
         await picker.press("home")
         assert "output, " in picker.screen
 
@@ -135,6 +134,14 @@ def test_a_filter_narrows_the_list_with_each_key(session: Sample):
         assert picker.exchanges.has_focus
         await picker.press("escape")
         assert picker.calls == NEWEST_FIRST
+
+    drive(session.path, steps)
+
+
+def test_a_path_can_be_filtered_for(session: Sample):
+    async def steps(picker: Driven) -> None:
+        await picker.press("slash", "l", "i", "b", "slash", "b")
+        assert picker.calls == ["call_other"]
 
     drive(session.path, steps)
 

@@ -18,6 +18,10 @@ _NAME = 11
 """The cells of a fact's name."""
 _AHEAD = 200
 """Lines that are wrapped ahead of what is in sight."""
+_LONG = 100_000
+"""Characters up to which an output is wrapped as a whole."""
+_FURTHER = 10_000
+"""Lines that one press of End goes further down a longer one."""
 
 _Styled = tuple[str, str]
 """A component class, or nothing, and a line."""
@@ -33,7 +37,7 @@ class Look(ScrollView, can_focus=True):
         Binding("pageup", "page_up", "Page up", show=False),
         Binding("pagedown", "page_down", "Page down", show=False),
         Binding("home", "scroll_home", "Top", show=False),
-        Binding("end", "scroll_end", "Further down", show=False),
+        Binding("end", "further", "Bottom", show=False),
     ]
 
     def __init__(self, *, id: str) -> None:
@@ -75,6 +79,8 @@ class Look(ScrollView, can_focus=True):
             top.append([("look--rule", _rule(f"output, {len(output):,} characters", width))])
         self._top = top
         self._output = Wrapped(output, width)
+        if len(output) <= _LONG:
+            self._output.reach(_LONG)
         self._reach()
         self.refresh()
 
@@ -84,6 +90,12 @@ class Look(ScrollView, can_focus=True):
         height = len(self._top) + len(self._output.lines)
         if height != self.virtual_size.height or self.virtual_size.width != self.size.width:
             self.virtual_size = Size(self.scrollable_content_region.width, height)
+
+    def action_further(self) -> None:
+        """Scroll to the end; of a very long output, a good deal further."""
+        self._output.reach(len(self._output.lines) + _FURTHER)
+        self._reach()
+        self.scroll_end(animate=False)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Wrap what comes into sight."""

@@ -72,7 +72,7 @@ class PickerScreen(Screen[None]):
         Binding("u", "undo", "Undo"),
         Binding("space", "select", "Select"),
         Binding("a", "select_all", "All", show=False),
-        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("slash", "filter", "Filter", key_display="/", priority=True),
         Binding("s", "sort", "Sort", show=False),
         Binding("S,shift+s", "turn", "Turn", show=False),
         Binding("g", "group", "Group"),
@@ -219,7 +219,14 @@ class PickerScreen(Screen[None]):
     def action_filter(self) -> None:
         """Go to the filter."""
         self.remove_class("-looking")
-        self.query_one("#filter").focus()
+        self.set_focus(self.query_one("#filter"))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key does this now: in the filter a slash is a slash.
+
+        The key goes before all others, so that what is typed right behind it is in the filter already.
+        """
+        return action != "filter" or not self.query_one("#filter").has_focus
 
     def action_sort(self) -> None:
         """Sort by the next column."""
