@@ -156,6 +156,23 @@ def test_a_duplicate_s_marker_says_that_a_newer_call_follows_and_nothing_of_its_
         assert word not in marker
 
 
+@pytest.mark.parametrize(
+    ("images", "what"),
+    [
+        (0, "(1,234 characters)"),
+        (1, "(1,234 characters and 1 image)"),
+        (2, "(1,234 characters and 2 images)"),
+    ],
+)
+def test_images_that_go_with_an_output_are_named(images: int, what: str):
+    for marker in (
+        markers.output("read", 1234, markers.READ_AGAIN, "#7", images=images),
+        markers.indexed("read", 1234, markers.READ_AGAIN, "#7", "a, b", images=images),
+    ):
+        assert marker.startswith(f"[prunewise: read output {what} left out, the file was read again later;")
+        assert markers.reference_in(marker) == "#7"
+
+
 def test_a_marker_says_what_went_how_large_it_was_and_why():
     for reason in REASONS:
         marker = markers.output("grep", 12345, reason, "#1")

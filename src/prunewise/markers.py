@@ -15,6 +15,7 @@ from typing import Any
 from prunewise.tokens import utf16_length
 from prunewise.tools import FileOperation
 from prunewise.transcript import Exchange, Shell
+from prunewise.wording import count
 
 INPUT_KEY = "pruned"
 """The one key of the JSON object that stands in for a purged input."""
@@ -62,21 +63,22 @@ def stands_for_input(arguments: Mapping[str, Any]) -> bool:
     return isinstance(text, str) and reference_in(text) is not None
 
 
-def output(tool: str, characters: int, reason: str, reference: str) -> str:
-    """The marker of a tool's output that a strategy or a person let go."""
+def output(tool: str, characters: int, reason: str, reference: str, *, images: int = 0) -> str:
+    """The marker of a tool's output that a strategy or a person let go, its images with it."""
     before, behind = _frame(tool, "output", reason)
-    return f"{before}{characters:,}{behind}{reference} for all of it]"
+    pictures = f" and {count(images, 'image')}" if images else ""
+    return f"{before}{characters:,} characters{pictures}{behind}{reference} for all of it]"
 
 
 def purged_input(tool: str, characters: int, reason: str, reference: str) -> str:
     """The marker of a call's input; it stands as the only value of the input object."""
     before, behind = _frame(tool, "input", reason)
-    return f"{before}{characters:,}{behind}{reference} for all of it]"
+    return f"{before}{characters:,} characters{behind}{reference} for all of it]"
 
 
-def indexed(tool: str, characters: int, reason: str, reference: str, index: str) -> str:
+def indexed(tool: str, characters: int, reason: str, reference: str, index: str, *, images: int = 0) -> str:
     """The marker of an output that went, with an index of the names in it."""
-    head = output(tool, characters, reason, reference)
+    head = output(tool, characters, reason, reference, images=images)
     return f"{head}\nnames in it: {index}" if index else head
 
 
@@ -105,7 +107,7 @@ def pointer(tool: str, text: str, reference: str) -> str:
 @lru_cache(maxsize=1024)
 def _frame(tool: str, what: str, reason: str) -> tuple[str, str]:
     """What stands before the size and between size and reference: few for many markers."""
-    return f"{OPENING}{_name(tool)} {what} (", f" characters) left out, {_line(reason)}; recall "
+    return f"{OPENING}{_name(tool)} {what} (", f") left out, {_line(reason)}; recall "
 
 
 def masked_read(operation: FileOperation, text: str, reference: str) -> str:

@@ -138,6 +138,7 @@ def test_a_picture_is_recalled_with_its_text(pi: Pi, model: ModelServer):
     pi.say("Look at it twice.")
     assert model.asked[2].result("call_1_0") == model.asked[2].results["call_1_0"]
     assert model.asked[2].results["call_1_0"].startswith("[prunewise: read output")
+    assert " characters and 1 image) left out" in model.asked[2].results["call_1_0"]
     pictures = [one["source"]["data"] for one in model.asked[3].result("call_3_0") if one["type"] == "image"]
     assert pictures == [data]
     assert [one["type"] for one in model.asked[3].result("call_2_0")] == ["text", "image"]
