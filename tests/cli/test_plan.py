@@ -46,6 +46,18 @@ def test_the_verdict_is_told_with_all_its_figures(run: Run, duplicates: Sample):
     assert f"Break-even after {verdict['breakEvenCalls']:.1f} LLM calls, threshold 22: it pays." in text
 
 
+def test_a_policy_that_is_named_comes_before_that_of_the_settings(run: Run, sample: Sample):
+    large = "".join(f"line {number} of the output\n" for number in range(1000))
+    sample.call("call_large", "bash", {"command": "make"}, large)
+    done = run("plan", "--policy", "priced", sample.path)
+    text = " ".join(done.out.split())
+    assert "birth-trim: it is large" in text
+    assert "Once, that costs as much as 0 fresh tokens; each later LLM call then saves" in text
+    assert text.count("it pays.") == 1
+    assert "birth-trim" not in run("plan", "--policy", "documented", sample.path).out
+    assert run("plan", "--policy", "best", sample.path).code == 2
+
+
 def test_a_batch_that_does_not_pay_is_said_not_to(run: Run, duplicates: Sample):
     duplicates.call("call_big", "bash", {"command": "make"}, "x" * 80_000)
     done = run("plan", duplicates.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -17,6 +17,7 @@ from prunewise.engine import Proposal
 from prunewise.gates import Verdict
 from prunewise.gates.words import in_words, pays
 from prunewise.plan import Plan
+from prunewise.settings import PolicyName
 from prunewise.transcript import TOOL_INPUT, Shell, Transcript
 from prunewise.wording import count, number
 
@@ -43,6 +44,11 @@ _FILE = click.Path(path_type=Path)
     help="Plan as if the first N messages were about to be sent.",
 )
 @click.option("--settings", type=_FILE, metavar="FILE", help="Use these settings instead of pi's.")
+@click.option(
+    "--policy",
+    type=click.Choice(get_args(PolicyName)),
+    help="Plan under this policy, whatever the settings say.",
+)
 @click.option("--cwd", type=_FILE, metavar="DIR", help="The working directory, if not the session's.")
 @click.option(
     "--window",
@@ -61,6 +67,7 @@ def plan(
     _format: str,
     at: int | None,
     settings: Path | None,
+    policy: PolicyName | None,
     cwd: Path | None,
     window: int | None,
     reserve: int | None,
@@ -71,7 +78,7 @@ def plan(
 
     Nothing is changed. SESSION is a session file of pi, which keeps them below ~/.pi/agent/sessions.
     """
-    conversation = converse(session, leaf=leaf, settings=settings, cwd=cwd)
+    conversation = converse(session, leaf=leaf, settings=settings, cwd=cwd, policy=policy)
     if at is not None:
         if at > conversation.of:
             message = f"{at} is more than there are: {session} has {count(conversation.of, 'message')}."

@@ -14,6 +14,7 @@ from prunewise.cli.console import warn
 from prunewise.errors import InputError
 from prunewise.formats.detect import HEAD, KeptSessions, detect
 from prunewise.pruner import Policy, Pruner
+from prunewise.settings import PolicyName
 from prunewise.stores import Original
 from prunewise.stores.pi_session import ContextMessage, PiSession
 from prunewise.stores.settings_files import Loaded, load, load_file
@@ -123,9 +124,15 @@ def opened(path: Path) -> PiSession:
 
 
 def converse(
-    path: Path, *, leaf: str | None = None, settings: Path | None = None, cwd: Path | None = None
+    path: Path,
+    *,
+    leaf: str | None = None,
+    settings: Path | None = None,
+    cwd: Path | None = None,
+    policy: PolicyName | None = None,
 ) -> Conversation:
-    """Open a session, and the settings that were named, or else those that pi would read.
+    """Open a session, and the settings that were named, or else those that pi would read; under the policy
+    that was named, if any.
 
     Raises:
         InputError: it is not a pi session, or has no such leaf.
@@ -138,6 +145,9 @@ def converse(
         leaf = session.leaf
     if loaded is None:
         loaded = load(place, model=_model(session, leaf))
+    if policy is not None:
+        named = msgspec.structs.replace(loaded.settings, policy=policy)
+        loaded = msgspec.structs.replace(loaded, settings=named)
     messages = session.context(leaf)
     branch = Branch(session, leaf)
     return Conversation(path, session, branch, messages, len(messages), place, loaded, settings, cwd)

@@ -11,9 +11,15 @@ from prunewise.wording import count, number
 def in_words(verdict: Verdict, batch: str) -> str:
     """A verdict's figures as sentences, up to the colon before the answer."""
     removed = count(verdict.tokens_removed, "token")
-    if verdict.penalty is None or verdict.recurring_saving is None or verdict.break_even_calls is None:
+    if verdict.penalty is None or verdict.recurring_saving is None:
         return f"{batch} would take {removed} out of each request. The gate is off and prices nothing: "
     calls = verdict.break_even_calls
+    if calls is None:  # the priced policy's: what has never been sent costs nothing to leave out
+        return (
+            f"{batch} would take {removed} out of each request. Once, that costs as much as "
+            f"{number(verdict.penalty)} fresh tokens; each later LLM call then saves "
+            f"{number(verdict.recurring_saving)}: "
+        )
     after = "never" if math.isinf(calls) else f"after {_calls(calls, verdict.threshold)} LLM calls"
     return (
         f"{batch} would take {removed} out of each request, from message {verdict.earliest} on. "
