@@ -1,6 +1,7 @@
 """Installing into pi: one file, for the interpreter that runs; and the doctor's findings."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from prunewise.cli.program import program
 from prunewise.errors import InputError, PrunewiseError
 from prunewise.hosts.pi import doctor, install
 from prunewise.hosts.pi.protocol import Halves
+from prunewise.replay import outcome
 
 
 @pytest.fixture(autouse=True)
@@ -226,6 +228,35 @@ def test_problems_of_the_settings_are_the_doctors_too(agent_dir: Path):
     install.install()
     (agent_dir / "settings.json").write_text("{")
     assert "not JSON" in doctor.examine(Path.cwd()).problems[0]
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_folder_that_may_only_be_read_is_no_fault_and_is_told(
+    agent_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    install.install()
+    assert not [note for note in doctor.examine(Path.cwd()).notes if "written" in note]
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (agent_dir, os.W_OK))
+    report = doctor.examine(Path.cwd())
+    (note,) = [note for note in report.notes if "written" in note]
+    assert note.startswith(f"{agent_dir} cannot be written to: ")
+    assert not [problem for problem in report.problems if "written" in problem]
+
+
+@pytest.mark.usefixtures("programs")
+def test_the_policy_is_told_and_what_was_measured_of_the_other_one(agent_dir: Path):
+    install.install()
+    report = doctor.examine(Path.cwd())
+    assert report.policy == "documented"
+    assert report.notes == [outcome.advice(None)]
+    folder = outcome.cache_folder()
+    assert folder is not None
+    found = outcome.Outcome("2026-01-02", 12, 345, outcome.Share(0.01), outcome.Share(0.2))
+    outcome.keep(found, folder)
+    assert f"note         {outcome.advice(found)}" in run("doctor")[1]
+    (agent_dir / "extensions" / "dynamic-context-pruning.json").write_text('{"policy": "priced"}')
+    report = doctor.examine(Path.cwd())
+    assert (report.policy, report.notes) == ("priced", [])
 
 
 # ---- the commands

@@ -1,14 +1,18 @@
 """The engine's side of a pi session: what it asks to change, and when it has to be told anew."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from tests.hosts.pi.support import LONG, Talk
 
+from prunewise.engine import Moment
 from prunewise.errors import RecallError
+from prunewise.hosts.pi.prices import Cost, Model
 from prunewise.hosts.pi.protocol import Carried, Halves, RecallParams, Seen
 from prunewise.hosts.pi.session import WrongVersionError
 
@@ -304,3 +308,79 @@ def test_an_id_is_only_a_reference_where_it_reads_as_one(talk: MakeTalk, name: s
     assert (session.texts["call_1"] != LONG) is issued
     if issued:
         assert session.session.recall(RecallParams(name)).content == [{"type": "text", "text": LONG}]
+
+
+# ---- who answers, and since when the cache cools
+
+
+def moments_of(session: Any, monkeypatch: pytest.MonkeyPatch) -> list[Moment]:
+    """The moments that the engine is told from now on."""
+    found: list[Moment] = []
+    engine = session.pruner._engine
+    verdict = engine.verdict
+    monkeypatch.setattr(engine, "verdict", lambda moment: [found.append(moment), verdict(moment)][1])
+    return found
+
+
+def test_the_engine_is_told_who_answers_and_when_nothing_can_be_cached(
+    talk: MakeTalk, monkeypatch: pytest.MonkeyPatch
+):
+    one, other = Model("p", "m", cost=Cost(2, 10, 0.2, 2.5)), Model("p", "n")
+    session = talk(asked=one)
+    session.say("Hello.")
+    session.context(asked=one, tools="read bash")
+    session.answer([])
+    before = moments_of(session.session, monkeypatch)
+    session.context(asked=one, tools="read bash")
+    session.context(asked=one, tools="read")
+    session.context(asked=other, tools="read bash")
+    session.session.compacted()
+    after = moments_of(session.session, monkeypatch)
+    session.context(asked=one, tools="read bash")
+    assert [(one.model, one.provider, one.cold) for one in [*before, *after]] == [
+        ("m", "p", False),
+        ("m", "p", True),
+        ("n", "p", True),
+        ("m", "p", True),
+    ]
+    assert session.session.prices.prices_for("m", "p").dollars_per_million == 2
+
+
+def test_only_an_answer_that_counts_starts_the_clock(talk: MakeTalk, monkeypatch: pytest.MonkeyPatch):
+    session = talk()
+    monkeypatch.setattr("time.time", lambda: 1000.0)
+    session.say("Hello.")
+    session.context()
+    session.answer([], at=400_000)
+    session.context()
+    session.answer([], at=900_000, stop="error")
+    moments = moments_of(session.session, monkeypatch)
+    session.context()
+    session.answer([], at=950_000, stop="aborted")
+    session.context()
+    assert [one.seconds_since_call for one in moments] == [600.0, 600.0]
+
+
+def test_the_footer_tells_what_was_really_saved(talk: MakeTalk):
+    session = talk()
+    session.session.set("policy", "priced")
+    large = "".join(f"line {number} of a large output\n" for number in range(500))
+    session.say("Make it.")
+    usage = {"input": 0, "output": 10, "cacheRead": 0, "cacheWrite": 3000}
+    session.answer(
+        [{"type": "toolCall", "id": "c", "name": "bash", "arguments": {"command": "make"}}], usage=usage
+    )
+    content = [{"type": "text", "text": large}]
+    message = {
+        "role": "toolResult",
+        "toolCallId": "c",
+        "toolName": "bash",
+        "content": content,
+        "timestamp": 1,
+    }
+    session.add("message", message=message)
+    assert "net" not in (session.context().status or "")
+    session.answer([], usage={**usage, "cacheRead": 3000, "cacheWrite": 600})
+    status = session.context().status
+    assert status is not None
+    assert re.fullmatch(r"pruned [\d,]+ of [\d,]+ tokens, net \+\d\d\.\d%", status)
