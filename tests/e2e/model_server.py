@@ -137,7 +137,7 @@ class BreakpointCache:
         self._held: set[str] = set()
 
     def bill(self, body: dict[str, Any]) -> Bill:
-        digest, tokens = hashlib.sha256(), 0
+        digest, tokens = hashlib.sha256(body["model"].encode()), 0
         chain: list[tuple[str, int]] = []
         points: list[int] = []
         for marked, block in _content_blocks(body):

@@ -153,3 +153,43 @@ def every_marker_is_recalled_and_restored(pruned: ModelServer, pi: Pi):
     for _, _, call in restored:
         assert pruned.asked[-1].results[call] == results[call]
     assert figure(status, r"and (\d+) recalls that cost") == len(latest)
+
+
+def test_the_policy_is_switched_in_the_middle_of_a_session(tmp_path: Path):
+    with ModelServer() as model:
+        pi = agent(tmp_path, model)
+        with pi.rpc() as rpc:
+            model.script = [run("seq 1 3000"), "Done."]
+            rpc.prompt("Count.")
+            assert rpc.command("/context-pruning policy priced") == ["The policy is priced."]
+            model.script = [run("seq 3001 6000"), run("true"), "Done."]
+            rpc.prompt("And on.")
+            footer = rpc.status()
+        first, second, _ = model.asked[-1].results.values()
+        assert first == model.asked[1].results["call_1_0"]
+        assert second.startswith("[prunewise: bash output shortened")
+        assert footer is not None
+        assert re.fullmatch(r"pruned [\d,]+ of [\d,]+ tokens, net \+\d+\.\d% \(\$0\.\d+\)", footer)
+        with pi.rpc("--session", str(pi.session)) as rpc:
+            (status,) = rpc.command("/context-pruning status")
+        assert "policy: priced" in status
+        assert model.breaks == 0
+
+
+def test_a_change_of_the_model_is_a_moment_to_cut(tmp_path: Path):
+    """Nothing is cached then, so that what is old goes at no cost."""
+    with ModelServer() as model:
+        pi = agent(tmp_path, model, policy="priced")
+        with pi.rpc() as rpc:
+            model.script = [script(number) for number in range(16)]
+            rpc.prompt("Go on.")
+            assert "stale-outputs" not in {one["strategyId"] for one in pi.custom("decision")}
+            rpc.ask(type="set_model", provider="anthropic-mock", modelId="large")
+            rpc.prompt("Go on with the larger one.")
+            (status,) = rpc.command("/context-pruning status")
+        cut = [one for one in pi.custom("decision") if one["strategyId"] == "stale-outputs"]
+        assert cut
+        assert all(
+            model.asked[-1].results[one["correlation"]["toolCallId"]] == one["placeholder"] for one in cut
+        )
+        assert figure(status, r"cache breaks? that cost ([\d,]+)") == 0
