@@ -47,7 +47,8 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--policy",
     type=click.Choice(get_args(PolicyName)),
-    help="Plan under this policy, whatever the settings say.",
+    metavar="NAME",
+    help="Plan under this policy, documented or priced, whatever the settings say.",
 )
 @click.option("--cwd", type=_FILE, metavar="DIR", help="The working directory, if not the session's.")
 @click.option(

@@ -44,6 +44,8 @@ def test_what_was_before_this_process_is_told_apart():
         (Balance(3, 100.0, 100.0), ""),
         (Balance(3, 100.0, 100.0, 1), "net +0.0%"),
         (Balance(3, 90.0, 100.0), "net +10.0%"),
+        (Balance(3, 90.0, 100.0, dollars=0.00002, priced_calls=3), "net +10.0%"),
+        (Balance(3, 90.0, 100.0, dollars=0.0123, priced_calls=2), "net +10.0%"),
     ],
 )
 def test_a_footer_says_something_where_something_was_done(balance: Balance, text: str):

@@ -6,6 +6,8 @@ from prunewise.pruner import Stats
 from prunewise.tally import Balance
 from prunewise.wording import count
 
+_LEAST_DOLLARS = 0.0001
+
 
 def total(stats: Stats) -> Balance:
     """All that is known of a conversation."""
@@ -56,9 +58,9 @@ def _plain(amount: float) -> str:
 
 
 def _dollars(balance: Balance) -> str:
-    """In dollars, where they are known; as many places as it takes to see them."""
+    """In dollars, where they are known and can be seen in four places."""
     dollars = balance.net_dollars
-    if dollars is None:
+    if dollars is None or abs(dollars) < _LEAST_DOLLARS:
         return ""
     places = 2 if abs(dollars) >= 1 else 4
     return f" ({'-' if dollars < 0 else ''}${abs(dollars):.{places}f})"
