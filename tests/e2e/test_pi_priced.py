@@ -84,7 +84,11 @@ def test_a_long_session(tmp_path: Path):
         waiting.result()
         breaks_and_saving_are_what_the_status_says(pruned, whole, status)
         what_has_gone_out_changes_with_a_cut_and_never_else(pruned, pi)
-        every_marker_is_recalled_and_restored(pruned, pi)
+        status.append(every_marker_is_recalled_and_restored(pruned, pi))
+        with other.rpc("--session", str(other.session)) as rpc:
+            rpc.prompt("Get them back.")
+            rpc.prompt("And now?")
+        recalls_and_restores_are_paid_for(pruned, whole, status[-1])
 
 
 def breaks_and_saving_are_what_the_status_says(pruned: ModelServer, whole: ModelServer, status: list[str]):
@@ -116,7 +120,7 @@ def what_has_gone_out_changes_with_a_cut_and_never_else(pruned: ModelServer, pi:
         assert len(forms[call]) == 1 + (decision["strategyId"] not in free)
 
 
-def every_marker_is_recalled_and_restored(pruned: ModelServer, pi: Pi):
+def every_marker_is_recalled_and_restored(pruned: ModelServer, pi: Pi) -> str:
     results = {
         one["message"]["toolCallId"]: one["message"]["content"][0]["text"]
         for one in pi.entries()
@@ -153,6 +157,15 @@ def every_marker_is_recalled_and_restored(pruned: ModelServer, pi: Pi):
     for _, _, call in restored:
         assert pruned.asked[-1].results[call] == results[call]
     assert figure(status, r"and (\d+) recalls that cost") == len(latest)
+    return status
+
+
+def recalls_and_restores_are_paid_for(pruned: ModelServer, whole: ModelServer, status: str):
+    """Without pruning there would have been no call to get something back, and no break to restore it."""
+    assert len(pruned.asked) == len(whole.asked) + 1
+    cost, without = (sum(one.bill.cost() for one in model.asked) for model in (pruned, whole))
+    said = figure(status, r"net saving: \+([\d,]+) input tokens")
+    assert said == pytest.approx(without - cost, rel=0.05)
 
 
 def test_the_policy_is_switched_in_the_middle_of_a_session(tmp_path: Path):
