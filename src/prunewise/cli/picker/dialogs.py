@@ -19,10 +19,11 @@ _MOST_DEEDS = 200
 
 
 class Confirm(ModalScreen[bool]):
-    """What a batch would do and cost; answers whether to do it."""
+    """What a batch would do and cost; answers whether to do it. Enter does it: the price has been seen."""
 
+    AUTO_FOCUS = "#yes"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Do it"),
+        Binding("y,enter", "answer(True)", "Do it"),
         Binding("n,escape,q", "answer(False)", "Leave it"),
         Binding("left,right", "app.focus_next", "Other button", show=False),
         Binding("up", "scroll(-1)", "Up", show=False),
@@ -51,10 +52,6 @@ class Confirm(ModalScreen[bool]):
                 yield Button("Do it (y)", variant="primary", id="yes", compact=True)
                 yield Button("Leave it (n)", id="no", compact=True)
 
-    def on_mount(self) -> None:
-        """Enter does it: the price has been seen."""
-        self.query_one("#yes").focus()
-
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """One of the two."""
         self.dismiss(event.button.id == "yes")
@@ -71,6 +68,7 @@ class Confirm(ModalScreen[bool]):
 class Help(ModalScreen[None]):
     """The keys, and what is not listed."""
 
+    AUTO_FOCUS = ".dialog"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,enter", "dismiss", "Close"),
     ]
@@ -91,7 +89,3 @@ class Help(ModalScreen[None]):
                 table.add_row(Text(key, "bold", no_wrap=True), does)
             yield Static(table)
             yield Static(Text("\n".join(map(one_line, self._notes))), classes="notes")
-
-    def on_mount(self) -> None:
-        """Arrows scroll it."""
-        self.query_one(".dialog").focus()

@@ -73,6 +73,7 @@ class PickerScreen(Screen[None]):
         Binding("space", "select", "Select"),
         Binding("a", "select_all", "All", show=False),
         Binding("slash", "filter", "Filter", key_display="/", priority=True),
+        Binding("enter,down", "leave_filter", "To the list", show=False, priority=True),
         Binding("s", "sort", "Sort", show=False),
         Binding("S,shift+s", "turn", "Turn", show=False),
         Binding("g", "group", "Group"),
@@ -119,7 +120,7 @@ class PickerScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the list; the timeline comes once that is on the screen."""
-        self.exchanges.focus()
+        self.set_focus(self.exchanges)
         self._show_all()
         self.call_after_refresh(self._show_timeline)
         self.set_interval(_SECONDS_BETWEEN_LOOKS, self._look_at_file)
@@ -212,21 +213,24 @@ class PickerScreen(Screen[None]):
     def _filtered(self) -> None:
         self._show_list()
 
-    @on(Input.Submitted, "#filter")
-    def _filter_is_done(self) -> None:
-        self.exchanges.focus()
-
     def action_filter(self) -> None:
         """Go to the filter."""
         self.remove_class("-looking")
         self.set_focus(self.query_one("#filter"))
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def action_leave_filter(self) -> None:
+        """From the filter to what it leaves."""
+        self.set_focus(self.exchanges)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Whether a key does this now: in the filter a slash is a slash.
 
-        The key goes before all others, so that what is typed right behind it is in the filter already.
+        The keys to the filter and back go before all others, so that what is typed right behind them gets
+        to where it belongs.
         """
-        return action != "filter" or not self.query_one("#filter").has_focus
+        if action not in ("filter", "leave_filter"):
+            return True
+        return self.query_one("#filter").has_focus == (action == "leave_filter")
 
     def action_sort(self) -> None:
         """Sort by the next column."""
@@ -270,7 +274,7 @@ class PickerScreen(Screen[None]):
             self.action_back()
             return
         self.add_class("-looking")
-        look.focus()
+        self.set_focus(look)
         self._show_in(look)
 
     @on(ExchangeList.Opened)
@@ -288,7 +292,7 @@ class PickerScreen(Screen[None]):
         field = self.query_one("#filter", Input)
         if not self.exchanges.has_focus:
             self.remove_class("-looking")
-            self.exchanges.focus()
+            self.set_focus(self.exchanges)
         elif self.exchanges.selected:
             self.exchanges.select(())
         else:
