@@ -633,7 +633,11 @@ def _origin(output: str, session: PiSession, written: Mapping[str, Native]) -> s
                 if isinstance(block, dict) and block.get("id") == message["toolCallId"]:
                     asked = block["arguments"]["ref"]
         assert asked is not None
-        output = asked.removesuffix(":full")
+        origin = asked.removesuffix(":full")
+        shown = "".join(block.get("text", "") for block in message["content"])
+        if not shown.startswith(recall.recall(session, origin)[:64]):
+            return output  # nothing was recalled: another tool of that name, or an answer of images
+        output = origin
 
 
 def _fast_folder() -> str | None:

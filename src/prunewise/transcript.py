@@ -185,6 +185,7 @@ class Transcript:
         "exchanges",
         "llm_calls",
         "messages",
+        "model",
         "turns",
         "vocabulary",
     )
@@ -208,6 +209,8 @@ class Transcript:
         self.llm_calls = 0
         """How many answers of the model are in it. Messages of the model that follow each other are one
         answer: some formats have a message for each of its parts."""
+        self.model = ""
+        """The model that answered last, as its host names it; empty where no message says."""
         self._by_id: dict[str, Exchange] = {}
         self._open: dict[str, tuple[int, ToolCall, int, int, int]] = {}
         self._calls = 0
@@ -254,6 +257,7 @@ class Transcript:
             if role == "assistant":
                 if before != "assistant":
                     self.llm_calls += 1
+                self.model = message.model or self.model
                 for index, part in enumerate(message.parts):
                     if type(part) is ToolCall:
                         opened[part.id] = (self._calls, part, position, index, turn)

@@ -1,8 +1,11 @@
 """When the cache is surely cold, and since when it may be: what a pruner tells of the moment."""
 
+from typing import Any
+
 import pytest
 
-from prunewise.pruner.clock import NOBODY, Caller, Clock
+from prunewise import Policy, Pruner
+from prunewise.pruner.clock import NOBODY, Caller, Clock, caller_in
 
 ME = Caller("m", "p", "read bash")
 
@@ -57,3 +60,34 @@ def test_after_a_compaction_it_is_cold_until_something_is_answered():
     assert clock.ask(3.0, ME).cold
     clock.answered(4.0)
     assert not clock.ask(5.0, ME).cold
+
+
+@pytest.mark.parametrize(
+    ("request_", "caller"),
+    [
+        ([{"role": "user"}], NOBODY),
+        ({"messages": []}, NOBODY),
+        ({"model": "m", "messages": []}, Caller("m")),
+        ({"model": 7, "tools": [{"name": "a"}]}, Caller(tools="[{'name': 'a'}]")),
+    ],
+)
+def test_a_body_says_who_is_to_answer(request_: Any, caller: Caller):
+    assert caller_in(request_) == caller
+
+
+def test_a_body_s_model_counts_though_no_message_names_one():
+    """Anthropic's messages name no model; the body does."""
+    use = {"type": "tool_use", "id": "c", "name": "read", "input": {"path": "a"}}
+    again = {**use, "id": "d"}
+    shown = {"type": "tool_result", "tool_use_id": "c", "content": "line of output\n" * 99}
+    messages = [
+        {"role": "user", "content": "go on"},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [shown]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, again]},
+        {"role": "user", "content": [{**shown, "tool_use_id": "d"}]},
+    ]
+    eager = {"protections": {"recentTurns": 0}, "gate": {"mode": "always-apply"}}
+    for model, edits in (("claude-opus-4-5", 1), ("claude-fable-5-1", 0)):
+        pruner = Pruner("anthropic", Policy(eager))
+        assert len(pruner.project({"model": model, "messages": messages}).edits) == edits

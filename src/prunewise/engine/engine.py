@@ -16,6 +16,7 @@ from prunewise.gates import Batch, Gate, Verdict, documented
 from prunewise.gates.priced import Choose, choose
 from prunewise.ledger import EMPTY, MANUAL, Decision, Ledger, Target
 from prunewise.masking import Context, Output, Outputs
+from prunewise.prices import rules_for
 from prunewise.protections import Protections
 from prunewise.settings import Settings
 from prunewise.tokens import DOCUMENTED, Estimator, text_tokens, utf16_length
@@ -28,6 +29,7 @@ from prunewise.transcript import (
     Kind,
     Message,
     ReplacePart,
+    Thinking,
     ToolKind,
     Transcript,
 )
@@ -89,6 +91,9 @@ class Engine:
         self._applied = 0
         self._edits = Edits()
         self._pool = Pool()
+        self._covered = 0
+        """So many first messages were covered by a signature when the last verdict was given."""
+        self._signing: dict[tuple[str, str], bool] = {}
 
     # ---- growing
 
@@ -222,22 +227,56 @@ class Engine:
 
     def verdict(self, moment: Moment = NOW) -> Verdict:
         """The gate's verdict on everything that may go now, as one batch."""
+        self._covered = self.covered(moment)
         batch = self._batch(
             lambda: self.proposals, self._pool.earliest, self._pool.tokens, moment.seconds_since_call
         )
+        if self._covered:
+            batch = self._batch_of(self._uncovered(), moment.seconds_since_call)
         return self.rules.gate(batch, self.rules.settings.gate)
 
     def accepted(self, verdict: Verdict) -> list[Proposal]:
         """What goes by this verdict, which is the last one given."""
-        return self.proposals if verdict.accepted else []
+        return self._uncovered() if verdict.accepted else []
+
+    def _uncovered(self) -> list[Proposal]:
+        return [one for one in self.proposals if one.position >= self._covered]
+
+    def covered(self, moment: Moment = NOW) -> int:
+        """How many first messages a signature covers, as they were sent: with models whose signed thinking
+        binds all before it, the provider refuses a request in which one of them has changed since. 0 with
+        others, and where the host leaves such thinking out.
+        """
+        if moment.drops_thinking or not self._signs(moment):
+            return 0
+        messages = self.transcript.messages
+        return next(
+            (
+                position + 1
+                for position in range(len(messages) - 1, -1, -1)
+                if any(type(part) is Thinking and part.signature for part in messages[position].parts)
+            ),
+            0,
+        )
+
+    def _signs(self, moment: Moment) -> bool:
+        """Whether the signatures of the model at hand cover what is before them."""
+        key = (moment.model or self.transcript.model, moment.provider)
+        known = self._signing.get(key)
+        if known is None:
+            rules = rules_for(*key)
+            known = self._signing[key] = rules is not None and rules.signed
+        return known
 
     def price(self, proposals: Iterable[Proposal]) -> Verdict:
         """The gate's figures for these proposals together, whatever its mode."""
-        batch = in_order(proposals)
-        earliest = batch[0].position if batch else None
-        removed = sum(one.tokens_removed for one in batch)
         gate = msgspec.structs.replace(self.rules.settings.gate, mode="always-apply")
-        return self.rules.gate(self._batch(lambda: batch, earliest, removed, None), gate)
+        return self.rules.gate(self._batch_of(in_order(proposals), None), gate)
+
+    def _batch_of(self, proposals: list[Proposal], seconds_since_call: float | None) -> Batch:
+        earliest = proposals[0].position if proposals else None
+        removed = sum(one.tokens_removed for one in proposals)
+        return self._batch(lambda: proposals, earliest, removed, seconds_since_call)
 
     def _batch(
         self,
@@ -263,7 +302,8 @@ class Engine:
         """What a person's prune of this target would do. Floor, recency and gate are bypassed.
 
         Raises:
-            RefusedError: it is not there, protected, pruned already, or would not get smaller.
+            RefusedError: it is not there, protected, covered by a signature, pruned already, or would not
+                get smaller.
         """
         exchange = self.transcript.exchange(call_id)
         if exchange is None:
@@ -273,6 +313,10 @@ class Engine:
             raise RefusedError(f"{call_id}: {reason}")
         if (call_id, kind) in self._ledger.standing:
             raise RefusedError(f"{call_id}: pruned already")
+        if exchange.position(kind) < self.covered():
+            raise RefusedError(
+                f"{call_id}: signed thinking covers it, and the provider would refuse the request"
+            )
         proposal = self._measure(MANUAL, exchange, kind, markers.BY_USER)
         if proposal is None:
             raise RefusedError(f"{call_id}: a marker would not be smaller than what it replaces")
@@ -426,10 +470,11 @@ class Engine:
 
     # ---- masking
 
-    def mask(self) -> list[tuple[Output, str]]:
+    def mask(self, moment: Moment = NOW) -> list[tuple[Output, str]]:
         """Replace every output that masking may replace and nothing else has. Gives what it replaced
         now, each with its recall reference, for the store to keep.
         """
+        covered = self.covered(moment)
         self._maskable.extend(self._outputs.advance(self.transcript))
         waiting, self._maskable = self._maskable, []
         masked: list[tuple[Output, str]] = []
@@ -440,6 +485,9 @@ class Engine:
                 continue
             if target in self._ledger.restored:
                 self._passed_by.add(target)
+                continue
+            if output.position < covered and target not in self.masked:
+                self._maskable.append(output)
                 continue
             mask = self._masking_of(output)
             if mask is None:
@@ -455,11 +503,13 @@ class Engine:
     @property
     def unmasked_saving(self) -> int:
         """What masking could take out of this request beyond the edits there are, in tokens."""
+        covered = self.covered()
         self._maskable.extend(self._outputs.advance(self.transcript))
         return sum(
             mask[1]
             for output in self._maskable
-            if (output.position, output.part) not in self._edits
+            if output.position >= covered
+            and (output.position, output.part) not in self._edits
             and (output.call_id, output.kind) not in self._ledger.restored
             and (mask := self._masking_of(output)) is not None
         )

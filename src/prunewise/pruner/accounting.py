@@ -25,6 +25,8 @@ from prunewise.transcript import Message, ToolCall, Transcript, Usage
 
 _FOUND = 0.5
 """Of what the request before held, the share from which on a cache counts as found."""
+_ENOUGH = 200
+"""So many messages tell how the provider counts, where nothing was decided that would have to be counted."""
 _SAME_INSTANT = 0.002
 """Seconds by which a decision may be dated behind the answer to its request."""
 
@@ -76,7 +78,7 @@ class Accounting:
             return
         self._begun = True
         events = _decided(engine, standing)
-        self._repeat(transcript, events)
+        self._repeat(transcript, events, 0 if events else len(transcript) - _ENOUGH)
         self.earlier = tally.balance if events else None
         tally.balance = Balance()
 
@@ -102,10 +104,10 @@ class Accounting:
 
     # ---- what was sent before
 
-    def _repeat(self, transcript: Transcript, events: list[_Event]) -> None:
-        """The requests of before, each as it went out by what had been decided until then."""
+    def _repeat(self, transcript: Transcript, events: list[_Event], start: int) -> None:
+        """The requests of before, from a position on, each as it went out by what had been decided until then."""
         decided, latest = 0, 0.0
-        for position, message in enumerate(transcript.messages):
+        for position, message in islice(enumerate(transcript.messages), max(start, 0), None):
             time = message.time or 0.0
             if message.role == "other":
                 latest = max(latest, time)  # a summary: answers from before it answered something else

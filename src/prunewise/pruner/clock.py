@@ -5,6 +5,9 @@ Only a request that succeeded starts the clock. Knows no time of its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 import msgspec
 
 from prunewise.engine import Moment
@@ -20,6 +23,15 @@ class Caller(msgspec.Struct, frozen=True):
 
 NOBODY = Caller()
 """Nothing is known."""
+
+
+def caller_in(request: Any) -> Caller:
+    """Who is to answer a request, as its body says it; nobody where it is a list of messages."""
+    if not isinstance(request, Mapping):
+        return NOBODY
+    body = cast("Mapping[str, Any]", request)
+    model, tools = body.get("model"), body.get("tools")
+    return Caller(model if isinstance(model, str) else "", tools=repr(tools) if tools else "")
 
 
 class Clock(msgspec.Struct):

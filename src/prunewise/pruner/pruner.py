@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from prunewise import formats, ledger, markers, recall
-from prunewise.engine import Engine, Proposal
+from prunewise.engine import NOW, Engine, Moment, Proposal
 from prunewise.errors import RecallError, RefusedError
 from prunewise.formats import Format, Native
 from prunewise.gates import Verdict
@@ -28,7 +28,7 @@ from prunewise.masking import Output
 from prunewise.plan import Masked, Plan
 from prunewise.priced import engine_for
 from prunewise.pruner.accounting import Accounting
-from prunewise.pruner.clock import NOBODY, Caller, Clock
+from prunewise.pruner.clock import NOBODY, Caller, Clock, caller_in
 from prunewise.pruner.engagement import CompactionCheck, Engagement
 from prunewise.pruner.messages import Messages
 from prunewise.pruner.originals import Originals
@@ -143,8 +143,8 @@ class Pruner:
 
         `ids` are the messages' ids, where the host knows them; `now` seconds since the epoch; `window`
         and `reserve` the model's, in tokens, else those of the settings; `caller` the model that is to
-        answer, and its tools. Whatever goes wrong, the original comes back with `error` set, and one
-        warning is given.
+        answer, and its tools, else those that a body names. Whatever goes wrong, the original comes back
+        with `error` set, and one warning is given.
         """
         try:
             now = time.time() if now is None else now
@@ -182,7 +182,7 @@ class Pruner:
     ) -> Projected:
         natives = list(self.format.messages(request))
         self._read(natives, None if ids is None else list(ids))
-        moment = self._clock.ask(now, caller)
+        moment = self._clock.ask(now, caller_in(request) if caller is NOBODY else caller)
         decisions: tuple[Decision, ...] = ()
         verdict = error = None
         if self.policy.settings.enabled:
@@ -194,7 +194,7 @@ class Pruner:
                 except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
                     error = _named(failure)
                     self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
-        self._keep_masked(self._mask(*room))
+        self._keep_masked(self._mask(*room, moment))
         engine, projection = self._engine, self._projection
         self._keep_standing()
         self._accounting.sent(engine, engine.touched)
@@ -370,14 +370,16 @@ class Pruner:
         self._projection = Projection(self.format)
         self._restart(len(self._messages))
 
-    def _mask(self, window: int | None, reserve: int | None) -> list[tuple[Output, str]]:
+    def _mask(
+        self, window: int | None, reserve: int | None, moment: Moment = NOW
+    ) -> list[tuple[Output, str]]:
         """Mask what may be masked, where masking is on and has engaged. Gives what was masked now, each
         with its reference, for the store to keep.
         """
         limits = self._limits(window, reserve)
         if limits is None or not self._engagement.engage(self._engine, *limits):
             return []
-        return self._engine.mask()
+        return self._engine.mask(moment)
 
     def _limits(self, window: int | None, reserve: int | None) -> tuple[int, int] | None:
         """The window and the reserve that masking goes by; None where it is off, or no window is known."""
@@ -469,7 +471,7 @@ class Pruner:
             saved += verdict.tokens_removed
         if self._limits(window, reserve) is not None:  # then it has to be seen what is left to mask
             if verdict is not None and verdict.accepted:
-                for proposal in proposals:
+                for proposal in engine.accepted(verdict):
                     engine.preview(proposal)
             self._mask(window, reserve)
             saved = engine.removed_tokens
