@@ -240,6 +240,22 @@ def test_what_nothing_was_written_of_is_priced_as_written():
     assert tally.balance.without == pytest.approx(600 * 0.1 + 400 * 1.25)
 
 
+def test_how_the_provider_counts_can_be_learnt_before_anything_is_counted():
+    twice = Twice(1.3)
+    for size in (2000, 1000, 3000):
+        twice.add(size)
+        twice.tally.request(len(twice.raw))
+        twice.tally.learn(twice.pruned.bill(twice.raw))
+        twice.tally.learn(Usage())  # answers nothing
+        twice.whole.bill(twice.raw)
+    twice.pruned.spent = twice.whole.spent = 0.0
+    twice.add(10, 5000)
+    twice.remove(4, 4000)
+    twice.call()
+    twice.agrees()
+    assert twice.tally.balance.calls == 1
+
+
 def test_another_model_counts_in_its_own_way():
     tally = Tally()
     for scale in (1.0, 2.0):

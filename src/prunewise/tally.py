@@ -60,8 +60,17 @@ class Balance(msgspec.Struct, frozen=True):
 
     def plus(self, other: Balance) -> Balance:
         """Both together."""
-        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
-        return Balance(**sums)
+        return Balance(
+            self.calls + other.calls,
+            self.cost + other.cost,
+            self.without + other.without,
+            self.breaks + other.breaks,
+            self.break_cost + other.break_cost,
+            self.recalls + other.recalls,
+            self.recall_cost + other.recall_cost,
+            self.dollars + other.dollars,
+            self.priced_calls + other.priced_calls,
+        )
 
 
 class _Scale(msgspec.Struct):
@@ -97,7 +106,7 @@ class _Scale(msgspec.Struct):
 
 _LEAST_SCALE, _MOST_SCALE, _MOST_EACH = 0.25, 4.0, 100.0
 _LEAST_SPREAD = 0.01
-"""Where sizes and numbers of messages are nearer than this to being in proportion, they are not told apart."""
+"""Where sizes and numbers of messages are nearer than this to a proportion, they are not told apart."""
 _NEAR = 0.02
 """A cache that holds all of the last request but this share of it holds all of it: some grow in steps."""
 
@@ -109,29 +118,28 @@ class _Sums:
         self._at: dict[int, float] = {}
         self._positions: list[int] = []
         self._sums: list[float] = [0.0]
+        self._in_order = True
 
     def get(self, position: int) -> float:
         return self._at.get(position, 0.0)
 
     def put(self, position: int, value: float) -> None:
-        if position not in self._at and (not self._positions or position > self._positions[-1]):
-            self._at[position] = value
+        if self._in_order and (not self._positions or position > self._positions[-1]):
             self._positions.append(position)
             self._sums.append(self._sums[-1] + value)
-            return
+        else:
+            self._in_order = False
         self._at[position] = value
-        self._add_up()
 
     def cut(self, kept: int) -> None:
-        if self._positions and self._positions[-1] >= kept:
-            self._at = {position: value for position, value in self._at.items() if position < kept}
-            self._add_up()
-
-    def _add_up(self) -> None:
-        self._positions = sorted(self._at)
-        self._sums = list(accumulate((self._at[one] for one in self._positions), initial=0.0))
+        self._at = {position: value for position, value in self._at.items() if position < kept}
+        self._in_order = False
 
     def before(self, position: int) -> float:
+        if not self._in_order:
+            self._in_order = True
+            self._positions = sorted(self._at)
+            self._sums = list(accumulate((self._at[one] for one in self._positions), initial=0.0))
         return self._sums[bisect_left(self._positions, position)]
 
 
@@ -226,19 +234,12 @@ class Tally:
             recalls_only: whether the model asked for nothing but what was pruned: without pruning there
                 would have been no such call.
         """
-        messages, self._sent = self._sent, None
-        tokens = usage.input + usage.cache_read + usage.cache_write
-        if messages is None or not tokens:
+        messages = self._taken(usage)
+        if messages is None:
             return
-        estimated = self._as_sent(messages)
-        if self._counted is not None:
-            more = messages - self._answered
-            self._scale.add(estimated - self._estimated, more, tokens - self._counted)
-        scale, self._each = self._scale.fit()
-        self._prefix = max(0.0, tokens - scale * estimated - self._each * messages)
-        bill = self._bill(usage, prices, messages, scale, warm)
+        bill = self._bill(usage, prices, messages, self._measured(messages, usage), warm)
         if recalls_only:
-            cost = bill.cost + usage.output * prices.at(tokens).output
+            cost = bill.cost + usage.output * prices.at(_tokens(usage)).output
             bill = msgspec.structs.replace(bill, cost=cost, without=0.0, recall_cost=cost - bill.break_cost)
         else:
             self._would_be = messages
@@ -246,11 +247,36 @@ class Tally:
         self.balance = self.balance.plus(
             msgspec.structs.replace(bill, dollars=saved or 0.0, priced_calls=int(saved is not None))
         )
-        self._answered, self._counted, self._changed = messages, tokens, None
-        self._estimated = estimated
+        self._settle(messages, usage)
+
+    def learn(self, usage: Usage) -> None:
+        """The same, only to know how the provider counts: nothing had been pruned."""
+        messages = self._taken(usage)
+        if messages is not None:
+            self._measured(messages, usage)
+            self._would_be = messages
+            self._settle(messages, usage)
+
+    def _taken(self, usage: Usage) -> int | None:
+        """The messages of the request that was answered; None where there is none, or no count of it."""
+        messages, self._sent = self._sent, None
+        return messages if _tokens(usage) else None
+
+    def _measured(self, messages: int, usage: Usage) -> float:
+        """The provider's tokens for one estimated token, after one more call."""
+        estimated, tokens = self._as_sent(messages), _tokens(usage)
+        if self._counted is not None:
+            self._scale.add(estimated - self._estimated, messages - self._answered, tokens - self._counted)
+        scale, self._each = self._scale.fit()
+        self._prefix = max(0.0, tokens - scale * estimated - self._each * messages)
+        return scale
+
+    def _settle(self, messages: int, usage: Usage) -> None:
+        self._answered, self._counted, self._changed = messages, _tokens(usage), None
+        self._estimated = self._as_sent(messages)
 
     def _bill(self, usage: Usage, prices: Prices, messages: int, scale: float, warm: float) -> Balance:
-        tokens = usage.input + usage.cache_read + usage.cache_write
+        tokens = _tokens(usage)
         rates = prices.at(tokens)
         found = min(self._found(usage.cache_read, scale, prices.rules.step), self._answered)
         broken = self._changed is not None
@@ -295,6 +321,10 @@ class Tally:
     def _as_sent(self, messages: int) -> float:
         """The size of so many first messages as they go out."""
         return self._ends[messages] - self._removed.before(messages)
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input + usage.cache_read + usage.cache_write
 
 
 def _cost(usage: Usage, rates: Rates) -> float:

@@ -75,9 +75,10 @@ class Edits:
     def raw_sizes(self, start: int) -> list[int]:
         """Each message from a position on without any edit."""
         sizes = self.sizes[start:]
-        for (position, _), removed in self._removed.items():
-            if position >= start:
-                sizes[position - start] += removed
+        edited = self.by_position
+        for position in range(start, len(self.sizes)) if edited else ():
+            for part in edited.get(position, ()):
+                sizes[position - start] += self._removed[position, part]
         return sizes
 
     def tail_tokens(self, position: int) -> int:

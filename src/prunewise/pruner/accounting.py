@@ -25,8 +25,8 @@ from prunewise.transcript import Message, ToolCall, Transcript, Usage
 
 _FOUND = 0.5
 """Of what the request before held, the share from which on a cache counts as found."""
-_ENOUGH = 200
-"""So many messages tell how the provider counts, where nothing was decided that would have to be counted."""
+_ENOUGH = 100
+"""So many answers tell how the provider counts."""
 _SAME_INSTANT = 0.002
 """Seconds by which a decision may be dated behind the answer to its request."""
 
@@ -78,9 +78,11 @@ class Accounting:
             return
         self._begun = True
         events = _decided(engine, standing)
-        self._repeat(transcript, events, 0 if events else len(transcript) - _ENOUGH)
-        self.earlier = tally.balance if events else None
-        tally.balance = Balance()
+        if events:
+            self._repeat(transcript, events)
+            self.earlier, tally.balance = tally.balance, Balance()
+        else:
+            self._learn(transcript)
 
     def cut(self, kept: int) -> None:
         """Only the first `kept` messages are as they were."""
@@ -104,20 +106,25 @@ class Accounting:
 
     # ---- what was sent before
 
-    def _repeat(self, transcript: Transcript, events: list[_Event], start: int) -> None:
-        """The requests of before, from a position on, each as it went out by what had been decided until then."""
-        decided, latest = 0, 0.0
-        for position, message in islice(enumerate(transcript.messages), max(start, 0), None):
-            time = message.time or 0.0
-            if message.role == "other":
-                latest = max(latest, time)  # a summary: answers from before it answered something else
-            if message.role != "assistant" or time < latest:
-                continue
+    def _repeat(self, transcript: Transcript, events: list[_Event]) -> None:
+        """The requests of before, each as it went out by what had been decided until then."""
+        decided = 0
+        for position in _answers(transcript):
+            time = transcript.messages[position].time or 0.0
             while decided < len(events) and events[decided].time <= time + _SAME_INSTANT:
                 self.tally.remove(events[decided].position, events[decided].removed)
                 decided += 1
             self._send(position)
             self._answer(transcript, position)
+
+    def _learn(self, transcript: Transcript) -> None:
+        """Where nothing was decided, the last ones tell how the provider counts."""
+        for position in _answers(transcript)[-_ENOUGH:]:
+            self._last = message = transcript.messages[position]
+            assert message.usage is not None
+            self._send(position)
+            self.tally.learn(message.usage)
+        self._expected = None
 
     def _send(self, messages: int) -> None:
         self._expected = messages
@@ -170,6 +177,20 @@ class Accounting:
                 self.tally.recalled(asked, self._rules.estimator.message(transcript.messages[asked]))
             self.tally.recalled(exchange.result_position, self._rules.estimator.content(exchange.result))
             self.tally.note_recall()
+
+
+def _answers(transcript: Transcript) -> list[int]:
+    """The positions of the answers with usage. Those that are older than a summary before them are left out:
+    the host has kept them behind it, and they answered something else.
+    """
+    found: list[int] = []
+    latest = 0.0
+    for position, message in enumerate(transcript.messages):
+        if message.role == "other":
+            latest = max(latest, message.time or 0.0)
+        elif message.usage is not None and (message.time or 0.0) >= latest:
+            found.append(position)
+    return found
 
 
 def _recalls_only(message: Message, transcript: Transcript) -> bool:

@@ -1,7 +1,7 @@
 """What models cost in pi: pi's own figures, by which it counts dollars too, and for the rest the price list.
 
 pi's figures come first, since a user's `models.json` is in them. pi writes 0 for what it does not
-know, and for what is free: then the list's ratio holds. How a cache works pi does not say.
+know, and for what is free: then the family's usual ratio holds. How a cache works pi does not say.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from prunewise.prices import Prices, Rates, Tier, assumed_prices, prices_for
+from prunewise.prices import CacheRules, Prices, Rates, Tier, assumed_prices, prices_for, rules_for
 
 _MAKERS = {"anthropic-messages": "anthropic"}
 """Whose cache rules hold behind an API where neither model nor provider is known."""
@@ -54,39 +54,35 @@ class ModelPrices:
 
 
 def prices_of(model: Model) -> Prices:
-    """What a model costs: pi's figures over those of the list."""
-    listed = (
-        prices_for(model.id, model.provider)
-        or prices_for(model.id, _MAKERS.get(model.api, ""))
-        or assumed_prices(model.id)
-    )
-    cost = model.cost
+    """What a model costs: pi's figures, where it has any, and else those of the list."""
+    cost, maker = model.cost, _MAKERS.get(model.api, "")
     base = None if cost is None else cost.input
     if cost is None or not base:
-        return listed
-    tiers = [
-        Tier(int(tier.above), _rates(tier, base, listed.at(tier.above + 1)))
-        for tier in cost.tiers or ()
-        if tier.above
-    ]
-    return msgspec.structs.replace(
-        listed,
-        rates=_rates(cost, base, listed.rates),
-        tiers=tuple(sorted(tiers, key=lambda tier: tier.above)),
-        dollars_per_million=base,
-        source=f"pi's model list; rules: {listed.rules.source}",
+        listed = prices_for(model.id, model.provider) or prices_for(model.id, maker)
+        return listed or assumed_prices(model.id)
+    known = rules_for(model.id, model.provider) or rules_for(model.id, maker)
+    rules = known or assumed_prices(model.id).rules
+    tiers = [Tier(int(tier.above), _rates(tier, base, rules)) for tier in cost.tiers or () if tier.above]
+    return Prices(
+        model.id,
+        rules,
+        _rates(cost, base, rules),
+        tuple(sorted(tiers, key=lambda tier: tier.above)),
+        base,
+        default=known is None or known.fallback,
+        source=f"pi's model list; rules: {rules.source}",
+        checked=rules.checked,
     )
 
 
-def _rates(cost: Cost, base: float, listed: Rates) -> Rates:
+def _rates(cost: Cost, base: float, rules: CacheRules) -> Rates:
     """One row as multiples of the base input price."""
     full = (cost.input or base) / base
-    factor = full / listed.input
-    write = (cost.cache_write or 0.0) / base or listed.write * factor
+    write = (cost.cache_write or 0.0) / base or rules.write * full
     return Rates(
         full,
-        (cost.cache_read or 0.0) / base or listed.read * factor,
+        (cost.cache_read or 0.0) / base or rules.read * full,
         write,
-        max(write, listed.write_1h * factor),
-        (cost.output or 0.0) / base or listed.output * factor,
+        max(write, rules.write_1h * full),
+        (cost.output or 0.0) / base or rules.output * full,
     )
