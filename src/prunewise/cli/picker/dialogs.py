@@ -47,7 +47,7 @@ class Confirm(ModalScreen[bool]):
                 shown = [one_line(line) for line in self._deeds[:_MOST_DEEDS]]
                 if len(self._deeds) > _MOST_DEEDS:
                     shown.append(f"and {len(self._deeds) - _MOST_DEEDS:,} more")
-                yield Static(Text("\n".join(shown), no_wrap=True, overflow="ellipsis"), classes="deeds")
+                yield Static(Text("\n".join(shown)), classes="deeds")
             with Horizontal(classes="buttons"):
                 yield Button("Do it (y)", variant="primary", id="yes", compact=True)
                 yield Button("Leave it (n)", id="no", compact=True)
