@@ -278,7 +278,7 @@ class Tally:
     def _bill(self, usage: Usage, prices: Prices, messages: int, scale: float, warm: float) -> Balance:
         tokens = _tokens(usage)
         rates = prices.at(tokens)
-        found = min(self._found(usage.cache_read, scale, prices.rules.step), self._answered)
+        found = self._found(usage.cache_read, scale, prices.rules.step)
         broken = self._changed is not None
         place = max(found, self._would_be) if broken else min(found, self._would_be)
         missed = 0.0  # what would have been read beyond what was; negative after a call that would not be
@@ -304,19 +304,16 @@ class Tally:
         )
 
     def _found(self, read: int, scale: float, step: int) -> int:
-        """How many messages of the last request the cache held."""
-        if self._counted is not None and read >= self._counted - max(_NEAR * self._counted, 2 * step):
+        """How many messages of the last request the cache held, as they go out now."""
+        whole = None if self._changed is not None else self._counted
+        if whole is not None and read >= whole - max(_NEAR * whole, 2 * step):
             return self._answered
-        found = read - self._prefix
-        return max(
-            0,
-            bisect_right(
-                range(self._answered + 1),
-                found,
-                key=lambda many: scale * self._as_sent(many) + self._each * many,
-            )
-            - 1,
-        )
+
+        def counted(messages: int) -> float:
+            return self._prefix + scale * self._as_sent(messages) + self._each * messages
+
+        most = self._answered if self._changed is None else self._changed
+        return max(0, bisect_right(range(most + 1), read, key=counted) - 1)
 
     def _as_sent(self, messages: int) -> float:
         """The size of so many first messages as they go out."""
