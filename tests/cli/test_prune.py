@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.cli.support import Run, RunOnTerminal, Sample
 
+from prunewise.cli import console, picker
+from prunewise.cli.desk import Desk
 from prunewise.cli.picking import numbers, short_ids
 from prunewise.stores.pi_session import PiSession
 
@@ -435,6 +437,56 @@ def test_an_id_is_confirmed_on_a_terminal_unless_yes_is_given(
     done = run_on_terminal("prune", various.path, "--prune", "call_read", "--yes")
     assert "Do it?" not in done.shown
     assert various.path.read_bytes() != before
+
+
+@pytest.mark.parametrize(("installed", "hints"), [(True, 0), (False, 1)])
+def test_the_question_names_the_extra_where_it_is_missing(
+    various: Sample,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Run,
+    installed: bool,
+    hints: int,
+):
+    monkeypatch.setattr(console, "is_interactive", lambda: True)
+    monkeypatch.setattr(console, "ask", lambda _: None)
+    monkeypatch.setattr(picker, "is_installed", lambda: installed)
+    monkeypatch.setenv("TERM", "dumb" if installed else "xterm")
+    done = run("prune", various.path)
+    assert (done.code, done.out.count(picker.HINT)) == (0, hints)
+    assert "Nothing was changed." in done.out
+
+
+@pytest.mark.parametrize(
+    ("term", "interactive", "has"),
+    [("xterm", True, True), ("dumb", True, False), (None, True, False), ("xterm", False, False)],
+)
+def test_the_picker_needs_a_terminal_that_can_move_its_cursor(
+    monkeypatch: pytest.MonkeyPatch, term: str | None, interactive: bool, has: bool
+):
+    monkeypatch.setattr(console, "is_interactive", lambda: interactive)
+    monkeypatch.delenv("TERM", raising=False)
+    if term is not None:
+        monkeypatch.setenv("TERM", term)
+    assert picker.has_screen() == has
+
+
+@pytest.mark.parametrize("options", [[], ["--force", "--yes"]])
+def test_on_a_terminal_the_picker_opens_and_leaves_behind_what_it_did(
+    various: Sample, monkeypatch: pytest.MonkeyPatch, run: Run, options: list[str]
+):
+    asked: list[dict[str, bool]] = []
+
+    def pick(desk: Desk, **how: bool) -> list[str]:
+        assert desk.conversation.path == various.path
+        asked.append(how)
+        return ["Added 2 entries."] if options else []
+
+    monkeypatch.setattr(console, "is_interactive", lambda: True)
+    monkeypatch.setattr(picker, "pick", pick)
+    monkeypatch.setenv("TERM", "xterm")
+    done = run("prune", various.path, *options)
+    assert asked == [{"force": bool(options), "ask": not options}]
+    assert (done.code, done.out) == (0, "Added 2 entries.\n" if options else "Nothing was changed.\n")
 
 
 def test_ctrl_c_at_the_question_ends_it(run_on_terminal: RunOnTerminal, various: Sample):

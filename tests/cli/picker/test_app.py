@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.picker.support import Driven, desk_of, drive, ledger_of
 from tests.cli.support import TEXT, Sample
+from textual.pilot import Pilot
 
 from prunewise.cli.change import Change
 from prunewise.cli.picker.app import PickerApp, _theme
@@ -151,8 +152,7 @@ def test_a_filter_that_nothing_matches_leaves_an_empty_list(session: Sample):
         await picker.press("slash", "#", "#", "enter", "down", "space", "enter")
         assert picker.calls == []
         await picker.press("p", "r")
-        assert "there is nothing to prune" in picker.said[0]
-        assert "there is nothing to restore" in picker.said[1]
+        assert picker.said == ["there is nothing to prune", "there is nothing to restore"]
 
     drive(session.path, steps)
 
@@ -443,6 +443,23 @@ def test_what_someone_else_has_restored_is_not_undone_again(session: Sample):
         assert picker.said[-1] == "the last batch has been undone already, by someone else"
 
     drive(session.path, steps)
+
+
+def test_what_nobody_foresaw_ends_it_without_showing_the_session(
+    session: Sample, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a fault")
+
+    async def steps(pilot: Pilot[object]) -> None:
+        await pilot.press("p", "y")
+        await pilot.pause()
+
+    monkeypatch.setattr(Sitting, "carry_out", broken)
+    app = PickerApp(Sitting(desk_of(session.path)))
+    app.run(headless=True, size=(80, 24), auto_pilot=steps)
+    assert isinstance(app.fault, ZeroDivisionError)
+    assert "Traceback" not in "".join(capfd.readouterr())
 
 
 # ---------------------------------------------------------------- the rest

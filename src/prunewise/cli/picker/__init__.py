@@ -23,7 +23,8 @@ def is_installed() -> bool:
 
 def has_screen() -> bool:
     """Whether somebody is there, at a terminal that can move its cursor."""
-    return console.is_interactive() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    can_move = os.name == "nt" or os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return console.is_interactive() and can_move
 
 
 def pick(desk: Desk, *, force: bool, ask: bool) -> list[str]:
@@ -38,5 +39,8 @@ def pick(desk: Desk, *, force: bool, ask: bool) -> list[str]:
     from prunewise.cli.picker.sitting import Sitting
 
     sitting = Sitting(desk, force=force)
-    PickerApp(sitting, ask=ask).run()
+    app = PickerApp(sitting, ask=ask)
+    app.run()
+    if app.fault is not None:
+        raise app.fault
     return sitting.outcomes

@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 from prunewise.cli.picker.screen import WIDE, PickerScreen
 from prunewise.cli.picker.sitting import Sitting
@@ -28,9 +29,22 @@ class PickerApp(App[None]):
     def __init__(self, sitting: Sitting, *, ask: bool = True) -> None:
         """`ask`: show each batch with its price before it is done."""
         super().__init__()
+        self.fault: Exception | None = None
+        """What nobody foresaw, and ended it."""
         self._first = PickerScreen(sitting, ask=ask)
         if "TEXTUAL_THEME" not in os.environ:
             self.theme = _theme(os.environ.get("COLORFGBG", ""))
+
+    # Textual would end with a traceback and its local variables, in which the session stands.
+
+    def _handle_exception(self, error: Exception) -> None:
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if self.fault is None and isinstance(cause, Exception):
+            self.fault = cause
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()
 
     def get_default_screen(self) -> Screen[None]:
         """The only one."""

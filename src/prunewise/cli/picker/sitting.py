@@ -95,9 +95,10 @@ class Sitting:
         Raises:
             RefusedError: none of them is there to be pruned.
         """
-        parts = [row.part for row in self._rows(targets) if row.status != "pruned"]
+        rows = self._rows(targets)
+        parts = [row.part for row in rows if row.status != "pruned"]
         if not parts:
-            raise RefusedError("there is nothing to prune: it is pruned already")
+            raise RefusedError(f"there is nothing to prune{': it is pruned already' if rows else ''}")
         return Change(self.desk, Choice(prune=parts))
 
     def restoring(self, targets: Iterable[Target]) -> Change:
@@ -106,9 +107,10 @@ class Sitting:
         Raises:
             RefusedError: none of them is pruned.
         """
-        restore = [row.target for row in self._rows(targets) if row.status == "pruned"]
+        rows = self._rows(targets)
+        restore = [row.target for row in rows if row.status == "pruned"]
         if not restore:
-            raise RefusedError("there is nothing to restore: it is not pruned")
+            raise RefusedError(f"there is nothing to restore{': it is not pruned' if rows else ''}")
         return Change(self.desk, Choice(restore=restore))
 
     def undoing(self) -> Change:
