@@ -26,7 +26,6 @@ from textual.geometry import Region
 from prunewise.cli.desk import Desk
 from prunewise.cli.picker.app import PickerApp
 from prunewise.cli.picker.sitting import Sitting
-from prunewise.cli.sessions import converse
 
 MESSAGES = 4000
 ROUNDS = 5
@@ -60,7 +59,7 @@ def opening(path: Path) -> float:
 
 async def answering(path: Path) -> dict[str, list[float]]:
     """Seconds of CPU time for each thing that a key does, with the drawing of the whole list and output."""
-    app = PickerApp(Sitting(Desk(converse(path))))
+    app = PickerApp(Sitting(Desk.of(path)))
     took: dict[str, list[float]] = {}
     async with app.run_test(size=(COLUMNS, ROWS)) as pilot:
         await pilot.pause()

@@ -18,7 +18,6 @@ from pathlib import Path
 from prunewise.cli.desk import Desk
 from prunewise.cli.picker.app import PickerApp
 from prunewise.cli.picker.sitting import Sitting
-from prunewise.cli.sessions import converse
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "docs" / "assets"
@@ -53,7 +52,7 @@ def _recent(session: str) -> str:
 
 async def _taken(path: Path) -> tuple[str, str]:
     """The whole screen with a few rows selected, and, on a small terminal, the question with their price."""
-    app = PickerApp(Sitting(Desk(converse(path)), force=True))
+    app = PickerApp(Sitting(Desk.of(path), force=True))
     app.theme = "textual-dark"
     async with app.run_test(size=(130, 34)) as pilot:
         await pilot.press(*_FIRST_BATCH)

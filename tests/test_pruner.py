@@ -1031,3 +1031,53 @@ def test_what_is_masked_in_a_turn_that_is_open_again_is_not():
     assert list(placed(pruner.project(history, window=100, reserve=0))) == [2]
     again = flat(history[:3], used("c2", "fetch", {}, HUGE * 2))
     assert placed(pruner.project(again, window=100, reserve=0)) == {}
+
+
+# ---------------------------------------------------------------- what a person is shown
+
+
+def test_a_target_has_the_marker_that_stands_in_for_it_or_would():
+    target = ("a", "tool_result_content")
+    pruner = pruner_of()
+    natives = [user("x"), *read("a", "a.py", LONG), user("y")]
+    pruner.read(natives)
+    would = pruner.marker(target)
+    assert markers.reference_in(would) is not None
+    pruner.decide([target])
+    assert pruner.marker(target) == would
+    (stands,) = pruner.project(natives).edits
+    assert stands.text == would
+    pruner.decide(restore=[target])
+    assert pruner.marker(target) == would
+    with pytest.raises(errors.RefusedError, match="no completed call"):
+        pruner.marker(("b", "tool_result_content"))
+
+
+def test_with_pruning_off_a_standing_decision_still_has_its_marker():
+    target = ("a", "tool_result_content")
+    natives = [user("x"), *read("a", "a.py", LONG), user("y")]
+    store = Memory("c")
+    pruner = pruner_of(store)
+    pruner.read(natives)
+    pruner.decide([target])
+    off = pruner_of(store, {"enabled": False})
+    off.read(natives)
+    assert off.marker(target) == pruner.marker(target)
+
+
+def test_the_tail_shrinks_with_what_is_pruned():
+    target = ("a", "tool_result_content")
+    pruner = pruner_of()
+    pruner.read([user("x"), *read("a", "a.py", LONG), user("y")])
+    before = pruner.tail_tokens(0)
+    removed = pruner.preview([target]).tokens_removed
+    pruner.decide([target])
+    assert pruner.tail_tokens(0) == before - removed
+
+
+def test_what_strategies_propose_is_told_whatever_the_gate_says():
+    pruner = pruner_of(
+        data={**EAGER, "gate": {"mode": "break-even", "idleThreshold": 0, "midLoopThreshold": 0}}
+    )
+    pruner.read([user("x"), *read("a", "a.py", LONG), *read("b", "a.py", LONG), *turns(9)])
+    assert [one.call for one in pruner.proposals] == ["a"]

@@ -6,6 +6,7 @@ Only reads. What a person decides goes into the file by `prunewise.cli.change`.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from prunewise import ledger
@@ -16,12 +17,17 @@ from prunewise.listing import Listed
 from prunewise.pruner import Pruner
 from prunewise.transcript import TOOL_INPUT
 
+Stamp = tuple[int, int] | None
+"""By what a file is known to be as it was: its size and when it was changed; None where it is not there."""
+
 
 class Desk:
     """One conversation with all of its parts laid out."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, stamp: Stamp = None) -> None:
+        """`stamp` is that of the file, taken before it was read."""
         self.conversation = conversation
+        self.stamp = stamp
         self.pruner: Pruner = conversation.pruner()
         self.parts = self.pruner.listing()
         self.by_target = {one.target: one for one in self.parts}
@@ -32,6 +38,17 @@ class Desk:
         self.gone = [target for target in standing if target not in self.by_target]
         """The targets of decisions that stand for what is not sent any more."""
 
+    @classmethod
+    def of(cls, path: Path, *, settings: Path | None = None, cwd: Path | None = None) -> Desk:
+        """A session by its path, as `converse` opens it.
+
+        Raises:
+            InputError: it is not a pi session.
+            SettingsError: the settings were named, and cannot be read.
+        """
+        stamp = stamp_of(path)
+        return cls(converse(path, settings=settings, cwd=cwd), stamp)
+
     def again(self) -> Desk:
         """The same session as its file is now.
 
@@ -39,7 +56,7 @@ class Desk:
             InputError: the file is gone, or is not a pi session any more.
         """
         conversation = self.conversation
-        return Desk(converse(conversation.path, settings=conversation.settings, cwd=conversation.given_cwd))
+        return Desk.of(conversation.path, settings=conversation.settings, cwd=conversation.given_cwd)
 
     def what(self, part: Listed) -> str:
         """What a part is, in a few words."""
@@ -54,6 +71,15 @@ class Desk:
     def document(self) -> dict[str, Any]:
         """The list as JSON."""
         return {"exchanges": [_as_json(one) for one in self.shown], "leftOut": self.left_out()}
+
+
+def stamp_of(path: Path) -> Stamp:
+    """What a file is known by now."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return (status.st_size, status.st_mtime_ns)
 
 
 def _as_json(part: Listed) -> dict[str, Any]:

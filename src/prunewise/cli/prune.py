@@ -14,7 +14,6 @@ from prunewise.cli.change import Change
 from prunewise.cli.console import TOKENS, WHAT, Column, cell, one_line
 from prunewise.cli.desk import Desk
 from prunewise.cli.picking import Choice, numbers, short_ids
-from prunewise.cli.sessions import converse
 from prunewise.transcript import TOOL_INPUT
 from prunewise.wording import count, number
 
@@ -74,9 +73,8 @@ def prune(
     by_id = bool(prune_ids or restore_ids)
     if of_input and not by_id:
         raise click.UsageError("--input goes with --prune or --restore.")
-    conversation = converse(session, settings=settings, cwd=cwd)
-    desk = Desk(conversation)
-    conversation.warn()
+    desk = Desk.of(session, settings=settings, cwd=cwd)
+    desk.conversation.warn()
     if by_id:
         choice = desk.picker.choose(prune_ids, restore_ids, TOOL_INPUT if of_input else None)
     elif as_json:

@@ -15,12 +15,11 @@ from prunewise.cli.picker.exchange_list import ExchangeList
 from prunewise.cli.picker.look import Look
 from prunewise.cli.picker.rows import Group, Row
 from prunewise.cli.picker.sitting import Sitting
-from prunewise.cli.sessions import converse
 from prunewise.stores.pi_session import PiSession
 
 
 def desk_of(path: Path) -> Desk:
-    return Desk(converse(path))
+    return Desk.of(path)
 
 
 def ledger_of(path: Path) -> list[tuple[str, str]]:

@@ -1,6 +1,8 @@
 """The picker, driven by Textual's pilot: what keys and clicks do, and what is in the file then."""
 
+import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from tests.cli.support import TEXT, Sample
 from textual.pilot import Pilot
 
 from prunewise.cli.change import Change
+from prunewise.cli.desk import Desk
 from prunewise.cli.picker.app import PickerApp, _theme
 from prunewise.cli.picker.dialogs import Confirm, Help
 from prunewise.cli.picker.sitting import Sitting
@@ -60,6 +63,28 @@ def test_quitting_ends_it(session: Sample, key: str):
     drive(session.path, steps)
 
 
+def test_quitting_waits_for_what_is_being_written(session: Sample, monkeypatch: pytest.MonkeyPatch):
+    asked = threading.Event()
+    carry_out = Sitting.carry_out
+
+    def slow(sitting: Sitting, change: Change) -> Desk:
+        assert asked.wait(30)
+        return carry_out(sitting, change)
+
+    monkeypatch.setattr(Sitting, "carry_out", slow)
+
+    async def steps(picker: Driven) -> None:
+        await picker.pilot.press("p", "y", "q")
+        assert picker.app.is_running
+        asked.set()
+        async with asyncio.timeout(30):
+            while picker.app.is_running:
+                await asyncio.sleep(0.01)
+
+    assert len(drive(session.path, steps)) == 1
+    assert ledger_of(session.path) == [("prune", f"{MANUAL}:call_second")]
+
+
 def test_ctrl_c_quits_while_a_filter_is_typed_and_in_a_dialog(session: Sample):
     for keys in (["slash", "x", "ctrl+c"], ["p", "ctrl+c"], ["question_mark", "ctrl+c"]):
 
@@ -94,6 +119,16 @@ def test_at_160_columns_list_and_output_stand_side_by_side_and_go_together(sessi
         assert "output, 660 characters" in picker.screen
 
     drive(session.path, steps, size=(160, 50))
+
+
+def test_a_terminal_that_gets_wider_shows_the_output(session: Sample):
+    async def steps(picker: Driven) -> None:
+        await picker.press("down")
+        await picker.pilot.resize_terminal(160, 50)
+        await picker.settle()
+        assert "output, 660 characters" in picker.screen
+
+    drive(session.path, steps)
 
 
 def test_the_input_of_a_failed_call_is_looked_at_as_such(session: Sample):

@@ -35,6 +35,10 @@ class PickerApp(App[None]):
         if "TEXTUAL_THEME" not in os.environ:
             self.theme = _theme(os.environ.get("COLORFGBG", ""))
 
+    async def action_quit(self) -> None:
+        """End, once nothing is being written any more."""
+        self._first.leave()
+
     # Textual would end with a traceback and its local variables, in which the session stands.
 
     def _handle_exception(self, error: Exception) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import ClassVar, Literal, cast
 
 from textual import on, work
 from textual.app import App, ComposeResult
@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 
 from prunewise.cli.change import Change
-from prunewise.cli.console import elided, one_line
+from prunewise.cli.console import cell, elided, one_line
 from prunewise.cli.desk import Desk
 from prunewise.cli.picker import price
 from prunewise.cli.picker.chart import Chart
@@ -41,10 +41,11 @@ _SECONDS_BETWEEN_LOOKS = 2.0
 WIDE = 120
 """Cells from which on the list and the output stand side by side."""
 _SECONDS_SHOWN = 8
+_SHORTEST_PATH = 20
 
 _KEYS = (
     ("↑ ↓ j k", "move; PgUp PgDn Home End go further"),
-    ("Enter", "look at one in full; fold or unfold a group"),
+    ("Enter", "look at one in full; hide or show the rows of a group"),
     ("Tab", "to the output, and back to the list"),
     ("/", "filter as you type: words of a row, or its call's id"),
     ("s", "sort by the next column"),
@@ -89,6 +90,8 @@ class PickerScreen(Screen[None]):
         self.sitting = sitting
         self._ask = ask
         self._busy = False
+        """Whether another thread writes or reads the session."""
+        self._leaving = False
         self._grouping: Grouping = "none"
         self._folded: frozenset[str] = frozenset()
         self._fault = ""
@@ -126,8 +129,9 @@ class PickerScreen(Screen[None]):
         self.set_interval(_SECONDS_BETWEEN_LOOKS, self._look_at_file)
 
     def on_resize(self) -> None:
-        """What has to be shortened is, for the new width."""
+        """What has to be shortened is, for the new width; and the output may be there now."""
         self._show_title()
+        self.call_after_refresh(self._show_part)
 
     def _show_all(self) -> None:
         self._show_title()
@@ -137,9 +141,10 @@ class PickerScreen(Screen[None]):
     def _show_title(self) -> None:
         totals = f"  {self.sitting.totals}"
         width = self.program.size.width - 2
-        path = one_line(str(self.sitting.desk.conversation.path))
-        if width - len(totals) < min(len(path), 20):
-            path, totals = path.rsplit("/", 1)[-1], f"  {self.sitting.totals.split(':')[0]}"
+        place = self.sitting.desk.conversation.path
+        path = one_line(str(place))
+        if width - len(totals) < min(len(path), _SHORTEST_PATH):
+            path, totals = one_line(place.name), f"  {self.sitting.totals.split(':')[0]}"
         self.query_one("#title", Static).update(elided(path, max(4, width - len(totals))) + totals)
 
     def _show_list(self) -> None:
@@ -176,9 +181,8 @@ class PickerScreen(Screen[None]):
             status += f": {part.decision.reason}"
         facts = price.price_of(desk, part, sitting.warmth(time.time()))
         what = "input of " if part.kind == TOOL_INPUT else ""
-        title = f"{what}{line.tool} {one_line(part.exchange.call.text)}"
         look.show(
-            elided(title, 400),
+            f"{what}{line.tool} {cell(part.exchange.call.text)}",
             facts,
             desk.pruner.marker(part.target),
             sitting.output_of(part),
@@ -262,10 +266,6 @@ class PickerScreen(Screen[None]):
         self._show_chosen()
 
     # ---- panes
-
-    @property
-    def _is_narrow(self) -> bool:
-        return self.program.size.width < WIDE
 
     def action_other_pane(self) -> None:
         """From the list to the output, and back."""
@@ -367,15 +367,15 @@ class PickerScreen(Screen[None]):
 
     def _written(self, change: Change, after: Desk, taken: Callable[[Change, Desk], None]) -> None:
         taken(change, after)
-        self._busy = False
+        self._rest()
         self.exchanges.selected = set()
         self._read_anew()
         self._say(change.outcome())
 
     def _failed(self, why: str) -> None:
-        self._busy = False
+        self._rest()
         self._show_chosen()
-        self._say(why, severity="error")
+        self._say(why, "error")
 
     # ---- the file under it
 
@@ -394,13 +394,13 @@ class PickerScreen(Screen[None]):
             self.program.call_from_thread(self._moved, desk)
 
     def _unreadable(self, why: str) -> None:
-        self._busy = False
+        self._rest()
         self.sitting.wait_for_change()
         self._fault = one_line(why)
         self._show_chosen()
 
     def _moved(self, desk: Desk) -> None:
-        self._busy = False
+        self._rest()
         self._fault = ""
         self.sitting.moved_to(desk)
         self.exchanges.selected &= self.sitting.by_target.keys()
@@ -423,10 +423,17 @@ class PickerScreen(Screen[None]):
         notes = ["Not listed, since they cannot be pruned:", *left_out] if left_out else []
         self.program.push_screen(Help(_KEYS, notes))
 
-    def _say(self, text: str, *, severity: str = "information") -> None:
-        self.program.notify(
-            one_line(text),
-            severity="error" if severity == "error" else "information",
-            timeout=_SECONDS_SHOWN,
-            markup=False,
-        )
+    def leave(self) -> None:
+        """End, once nothing is being written or read any more."""
+        self._leaving = True
+        if not self._busy:
+            self.program.exit()
+
+    def _rest(self) -> None:
+        """Nothing is being written or read any more."""
+        self._busy = False
+        if self._leaving:
+            self.program.exit()
+
+    def _say(self, text: str, severity: Literal["information", "error"] = "information") -> None:
+        self.program.notify(one_line(text), severity=severity, timeout=_SECONDS_SHOWN, markup=False)

@@ -6,12 +6,11 @@ Knows no terminal. All that is written goes through `Change`, as on the command 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 
 from prunewise.cli.change import Change
-from prunewise.cli.desk import Desk
+from prunewise.cli.desk import Desk, stamp_of
 from prunewise.cli.picker import timeline
 from prunewise.cli.picker.price import Warmth, warmth
 from prunewise.cli.picker.rows import Row, rows
@@ -22,9 +21,6 @@ from prunewise.ledger import Target
 from prunewise.listing import Listed
 from prunewise.transcript import TOOL_INPUT, Text
 from prunewise.wording import count
-
-Stamp = tuple[int, int]
-"""By what a file is known to be as it was: its size and when it was changed."""
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -49,7 +45,7 @@ class Sitting:
         self.desk = desk
         self.rows: list[Row] = rows(desk)
         self.by_target = {row.target: row for row in self.rows}
-        self._stamp = _stamp(desk.conversation.path)
+        self._stamp = desk.stamp
 
     # ---- what is there
 
@@ -166,21 +162,12 @@ class Sitting:
     @property
     def has_changed(self) -> bool:
         """Whether the file is another than was read."""
-        return _stamp(self.desk.conversation.path) != self._stamp
+        return stamp_of(self.desk.conversation.path) != self._stamp
 
     def wait_for_change(self) -> None:
         """Do not say again that the file is another, until it changes once more."""
-        self._stamp = _stamp(self.desk.conversation.path)
+        self._stamp = stamp_of(self.desk.conversation.path)
 
     def moved_to(self, desk: Desk) -> None:
         """Take in the session as it was read again."""
         self._read(desk)
-
-
-def _stamp(path: Path) -> Stamp | None:
-    """None where the file is not there."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return (status.st_size, status.st_mtime_ns)
