@@ -5,9 +5,10 @@ Each policy runs at each price point with these prices, and is billed at them: i
 what holding them costs charged, against no pruning. `ceiling` and `optimal` know the future. Intervals are
 bootstraps over source repositories (the file's name before `__`), then over their sessions.
 
-Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--policies A,B] [--jobs N] PATHS...`
+Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--held-out] [--policies A,B] PATHS...`
 
 `--blind`: needs are never met by what a marker shows. `--grid`: the safety targets' prices, priced only.
+`--held-out`: for each repository the settings that do best on all others, counted on it alone.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from prunewise.prices import Override, PriceBook, Prices
 from prunewise.recording import Recording
 from prunewise.replay import ceiling, corpus, session
 from prunewise.replay.bill import check, lookback_bill, open_account, stretches, suffix_bill
-from prunewise.replay.loss import losses, summed
+from prunewise.replay.calibrate import with_priced
+from prunewise.replay.loss import losses, oldest_first_cuts, summed
 from prunewise.replay.needs import need_events
 from prunewise.replay.optimum import optimum
-from prunewise.replay.policies import POLICIES
+from prunewise.replay.policies import POLICIES, of_settings
+from prunewise.settings import DEFAULTS, Priced
 
 POINTS = ((0.1, 1.25), (0.05, 1.25), (0.025, 1.25), (0.1, 2.0), (0.25, 1.0), (0.5, 1.0))
 GRID = tuple((r, w) for w in (1.0, 1.25, 2.0) for r in (0.02, 0.05, 0.1, 0.25, 0.5, 1.0))
@@ -77,11 +80,15 @@ class Row(msgspec.Struct):
     own: float = math.nan
     """What the best schedule for the same candidates saves, recalls not charged."""
     gross: float = 0.0
+    oldest_recalls: int = 0
+    """What taking out as many tokens from the oldest results, at the same calls, would have recalled."""
+    oldest_tokens: int = 0
+    setting: str = ""
 
 
 def rows_of(
     item: tuple[str, Recording], *, names: Sequence[str], points: Sequence[tuple[float, float]],
-    lookback: bool, blind: bool, own: bool,
+    lookback: bool, blind: bool, own: bool, settings: Sequence[Priced] = (),
 ) -> list[Row]:  # fmt: skip
     """All rows of one session."""
     name, recording = item
@@ -105,7 +112,7 @@ def rows_of(
         found.append(Row(repository, point, "optimal", best.baseline, best.saving))
         for policy in names:
             cuts = asked.cuts(POLICIES[policy].start)
-            bill = bill_of(account, cuts)
+            bill = bill_of(account, session.billed(cuts))
             shown = (
                 [tuple(msgspec.structs.replace(cut, marker="") for cut in made) for made in cuts]
                 if blind
@@ -129,9 +136,19 @@ def rows_of(
                 tally.tokens,
                 gross=base - bill.total,
             )
+            oldest = summed(
+                losses(epoch, oldest_first_cuts(epoch, made), kept)
+                for epoch, made, kept in zip(recording.epochs, cuts, needs, strict=True)
+            )
+            row.oldest_recalls, row.oldest_tokens = sum(oldest.recalls.values()), oldest.tokens
             if own and policy == "priced":
                 row.own = asked.optimum(POLICIES[policy]).saving
             found.append(row)
+        for priced in settings:
+            cuts = asked.cuts(of_settings("tried", with_priced(priced), "tried").start)
+            bill = bill_of(account, session.billed(cuts))
+            saved = base - bill.total - asked.recall_cost(asked.losses(cuts), bill)
+            found.append(Row(repository, point, "tried", base, saved, setting=repr(priced)))
     return found
 
 
@@ -184,8 +201,9 @@ def share(rows: Sequence[Row]) -> float:
 def table(rows: Sequence[Row], names: Sequence[str], points: Sequence[tuple[float, float]]) -> None:
     """Print the table as Markdown."""
     print("| policy | r, w | net saved, % (90% interval) | of ceiling | worst, p5 session, % | "
-          "breaks / 100 calls | recalls / 100 blocks | / M tokens | of own optimum |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|---|")
+          "breaks / 100 calls | recalls / 100 blocks | / M tokens | oldest-first / M tokens | "
+          "of own optimum |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for policy in (*names, "optimal", "ceiling"):
         for point in points:
             mine = [row for row in rows if row.policy == policy and row.point == point]
@@ -203,9 +221,11 @@ def table(rows: Sequence[Row], names: Sequence[str], points: Sequence[tuple[floa
                     f"{100 * sum(row.breaks for row in mine) / calls:.1f} | {100 * recalls / blocks:.1f} | "
                 )
                 line += f"{1e6 * recalls / tokens:.0f} | "
+                oldest = max(1, sum(row.oldest_tokens for row in mine))
+                line += f"{1e6 * sum(row.oldest_recalls for row in mine) / oldest:.0f} | "
                 line += "" if math.isnan(own) else f"{100 * sum(row.gross for row in mine) / own:.0f}%"
             else:
-                line += "| | | "
+                line += "| | | | "
             print(f"{line} |", flush=True)
     print()
     print("By repository, priced, of the ceiling: " + by_repository(rows, points))
@@ -226,6 +246,53 @@ def _of_ceiling(rows: Sequence[Row]) -> float:
     return saved["priced"] / max(1.0, saved["ceiling"])
 
 
+TRIED = (
+    {},
+    {"recent_calls": 2},
+    {"recent_calls": 6},
+    {"patience": 0.5},
+    {"patience": 1.0},
+    {"caution": 0.5},
+    {"caution": 2.0},
+    {"stake": 0.01},
+    {"stake": 0.04},
+)
+"""The settings from which `--held-out` chooses."""
+FLOOR = -0.02
+
+
+def held_out(rows: Sequence[Row], points: Sequence[tuple[float, float]]) -> None:
+    """Print what settings bring that were chosen, at each price point, on the other repositories alone."""
+    repositories = sorted({row.repository for row in rows})
+    print("| r, w | of ceiling | worst session, % | chosen |")
+    print("|---|---|---|---|")
+    for point in points:
+        here = [row for row in rows if row.point == point]
+        tried = [row for row in here if row.policy == "tried"]
+        counted: list[Row] = []
+        chosen: list[str] = []
+        for name in repositories:
+            best = _best([row for row in tried if row.repository != name])
+            chosen.append(best)
+            counted += [row for row in tried if row.repository == name and row.setting == best]
+        top = share([row for row in here if row.policy == "ceiling"])
+        worst = min(100 * row.saved / row.base for row in counted)
+        names = [repr(msgspec.structs.replace(DEFAULTS.priced, **changed)) for changed in TRIED]
+        kinds = sorted({str(TRIED[names.index(one)]) for one in chosen})
+        of_ceiling = 100 * share(counted) / top
+        print(f"| {point[0]:g}, {point[1]:g} | {of_ceiling:.0f}% | {worst:.1f} | {', '.join(kinds)} |")
+
+
+def _best(tried: Sequence[Row]) -> str:
+    """The settings that save most of those under which no session loses more than the floor."""
+
+    def merit(setting: str) -> tuple[bool, float]:
+        mine = [row for row in tried if row.setting == setting]
+        return min(row.saved / row.base for row in mine) >= FLOOR, share(mine)
+
+    return max(sorted({row.setting for row in tried}), key=merit)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -235,17 +302,25 @@ def main() -> None:
     parser.add_argument("--lookback", action="store_true", help="bill with providers' lookback")
     parser.add_argument("--grid", action="store_true", help="the prices of the safety targets, priced only")
     parser.add_argument("--blind", action="store_true", help="nothing that a marker shows meets a need")
+    parser.add_argument("--held-out", action="store_true", help="choose settings on the other repositories")
     parser.add_argument("--own", action="store_true", help="also the optimum for priced's own candidates")
     parser.add_argument("--policies", help="these alone, with commas between")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
     points = GRID if asked.grid else POINTS
-    names = ("priced",) if asked.grid or asked.blind else NAMES
+    names = () if asked.held_out else ("priced",) if asked.grid or asked.blind else NAMES
+    tried = [msgspec.structs.replace(DEFAULTS.priced, **changed) for changed in TRIED]
     if asked.policies:
         names = tuple(asked.policies.split(","))
     found = recordings(asked.paths)
     run = partial(
-        rows_of, names=names, points=points, lookback=asked.lookback, blind=asked.blind, own=asked.own
+        rows_of,
+        names=names,
+        points=points,
+        lookback=asked.lookback,
+        blind=asked.blind,
+        own=asked.own,
+        settings=tried if asked.held_out else (),
     )
     if asked.jobs > 1:
         with ProcessPoolExecutor(asked.jobs) as pool:
@@ -254,7 +329,10 @@ def main() -> None:
         rows = [row for item in found for row in run(item)]
     calls = sum(recording.llm_calls for _, recording in found)
     print(f"{len(found)} sessions, {calls:,} LLM calls; {'with' if asked.lookback else 'without'} lookback\n")
-    table(rows, names, points)
+    if asked.held_out:
+        held_out(rows, points)
+    else:
+        table(rows, names, points)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The priced policy over whole conversations: what it may do, and what it must never do."""
 
+import math
 from typing import Any
 
 import msgspec
@@ -8,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.build import assistant, call, flat, messages, read, result, thinking, usage, used, user
 
+from prunewise import tools
 from prunewise.engine import Moment, Rules
 from prunewise.ledger import Decision
 from prunewise.markers import reference_in
 from prunewise.priced import ERRORS, REPEAT, STALE, TRIM, PricedEngine, engine_for
-from prunewise.prices import Override, PriceBook
+from prunewise.priced.hazards import HAZARDS, Faults, Hazard, expected_calls
+from prunewise.priced.purse import Purse, recall_price
+from prunewise.prices import Override, PriceBook, Rates
 from prunewise.pruner import Policy, Pruner
 from prunewise.settings import DEFAULTS
 from prunewise.stores.memory import Memory
@@ -55,6 +59,13 @@ def long(count: Any, text: Any = WORDS):
 def reads(count: Any, text: Any = WORDS):
     """A conversation of so many reads of different files."""
     return flat(user(), *[read(f"r{n}", f"f{n}.py", f"file {n}\n{text}") for n in range(count)])
+
+
+def fresh_engine(prices: Any = CHEAP, **changed: Any):
+    settings = msgspec.structs.replace(PRICED, **changed)
+    engine = engine_for(Rules(settings, prices=prices), lambda _message, call_id: f"#{call_id}")
+    assert isinstance(engine, PricedEngine)
+    return engine
 
 
 def strategies(one: Any):
@@ -155,19 +166,122 @@ def test_failed_inputs_go_and_successful_ones_stay():
     assert ("v", "tool_call_input") not in made
 
 
-def test_a_recall_keeps_its_file_and_its_like():
-    natives = reads(40)
-    one, _ = play(Memory(), natives)
+def recall_in(natives: Any, store: Any):
+    """The conversation with a recall of the first output that was pruned, and that output's call."""
+    one, _ = play(store, natives)
     target = next(d for d in one.store.ledger() if isinstance(d, Decision))
-    asked = used("q", "recall", {"ref": target.reference}, WORDS)
-    path = natives[2 * int(target.target[0][1:]) + 1]["content"][0]["arguments"]["path"]
-    more = [*natives, *asked, *read("again", path, WORDS + "more"), *reads(80)[2 * 40 + 1 :]]
-    for end in range(len(natives), len(more) + 1):
+    full = one.recall(target.reference)
+    return [*natives, *used("q", "recall", {"ref": target.reference}, full)], target
+
+
+def test_what_was_recalled_stays_for_a_while_and_goes_again_with_the_same_reference():
+    store = Memory()
+    natives, target = recall_in(reads(40), store)
+    at = len(natives) - 1
+    more = [*natives, *flat(*[read(f"s{n}", f"g{n}.py", f"file {n}\n{WORDS}") for n in range(60)])]
+    one = pruner(store)
+    gone = {}
+    for end in range(at + 1, len(more), 2):
         last = one.project(more[:end], now=5000.0 + end)
         one.observe(now=5000.0 + end)
-    gone = {edit.position for edit in last.edits}
-    assert len(natives) + 1 not in gone  # the recalled text
-    assert len(natives) + 3 not in gone  # the same file, read again
+        gone.update({edit.position: end for edit in last.edits if edit.position not in gone})
+    assert gone[at] > at + 2 * 10
+    shown = last.request[at]["content"][0]["text"]
+    assert reference_in(shown) == target.reference
+    assert one.recall(target.reference) in natives[at]["content"][0]["text"]
+
+
+def test_a_recall_makes_its_file_and_its_like_stay_longer():
+    faults = Faults()
+    before = faults.hazard("read", ["/a.py"])
+    faults.add("read", ["/a.py"])
+    assert faults.hazard("read", ["/a.py"]).at(5) > faults.hazard("read", ["/b.py"]).at(5) > before.at(5)
+    assert faults.hazard("git", ["/b.py"]) == HAZARDS["git"]
+
+
+@pytest.mark.parametrize("asked", ["#nothing", None])
+def test_a_recall_of_something_else_teaches_nothing(asked: Any):
+    engine = fresh_engine()
+    engine.extend(messages(flat(reads(3), used("q", "recall", {"ref": asked}, WORDS))))
+    assert not engine._origins
+    engine.extend(messages([*used("p", "recall", {"ref": asked}, "no such output", error=True)]))
+    assert engine._purse.gained == 0
+
+
+STUB = "File unchanged since last read"
+
+
+def test_what_a_stub_leads_to_stays():
+    vocabulary = tools.CLAUDE_CODE
+    stub = used("again", "read", {"file_path": "f1.py"}, f"{STUB}. Refer to it instead.")
+    others = [used(f"r{n}", "read", {"file_path": f"f{n}.py"}, f"file {n}\n{WORDS}") for n in range(40)]
+    unknown = used("odd", "task", {"file_path": "f2.py"}, STUB)
+    natives = flat(user(), *others[:3], stub, unknown, *others[3:])
+    gateless = msgspec.structs.replace(PRICED, gate=msgspec.structs.replace(PRICED.gate, mode="off"))
+    engine = engine_for(
+        Rules(gateless, prices=CHEAP), lambda _, call_id: f"#{call_id}", vocabulary=vocabulary
+    )
+    engine.extend(messages([*natives, assistant("so"), user()]))
+    gone = {one.call for one in engine.accepted(engine.verdict())}
+    assert {"r0", "r2", "r9"} <= gone
+    assert "r1" not in gone
+
+
+# ---------------------------------------------------------------- the account
+
+
+def test_hazards_fade_and_some_of_them_lasts():
+    hazard = Hazard(0.2, 10.0, 0.01)
+    assert hazard.at(0) == pytest.approx(0.21)
+    assert hazard.at(1000) == pytest.approx(0.01)
+    assert hazard.times(10).at(0) == 1.0
+    assert hazard.at(hazard.age_at(0.05)) == pytest.approx(0.05)
+    assert hazard.age_at(0.5) == 0
+    assert hazard.age_at(0.01) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("survival", "calls", "expected"),
+    [((23, 30, 34, 51), 0, 23), ((23, 30, 34, 51), 10, 30), ((23, 30, 34, 51), 79, 34), ((23,), 500, 23)],
+)
+def test_for_how_many_calls_a_cut_serves(survival: Any, calls: Any, expected: Any):
+    assert expected_calls(survival, calls) == expected
+
+
+RATES = Rates(1.0, 0.1, 1.25, 2.0, 5.0)
+
+
+def test_the_purse_counts_what_is_certain():
+    purse = Purse()
+    purse.request(1000.0, 300.0)
+    purse.cut(100.0, breaks=True)
+    assert (purse.spent, purse.gained) == (1000.0, 200.0)
+    purse.recall(RATES, 1000.0, 80)
+    assert purse.gained == pytest.approx(200 - (1.25 * 80 + 0.1 * 1000 + 5 * 150))
+    assert purse.returned == 80
+
+
+def test_what_recalls_may_cost_fades_and_is_forgotten():
+    purse = Purse()
+    purse.take_out("read", 0, 1000)
+    early, spread = purse.at_stake(RATES, 10_000.0, 3, 20.0)
+    assert 0 < early < recall_price(RATES, 10_000.0, 1000, 20.0)
+    assert spread > 0
+    late, _ = purse.at_stake(RATES, 10_000.0, 30, 20.0)
+    assert 0 < late < early
+    assert purse.at_stake(RATES, 10_000.0, 300, 20.0) == (0.0, 0.0)
+    assert purse.at_stake(RATES, 10_000.0, 3, 20.0) == (0.0, 0.0)
+
+
+def test_a_short_session_may_break_the_cache_once_and_a_long_one_not_often():
+    purse = Purse()
+    assert purse.may_break(0)
+    purse.cut(0.0, breaks=True)
+    assert not purse.may_break(30)
+    assert purse.may_break(40)
+    for _ in range(20):
+        purse.cut(0.0, breaks=True)
+    assert not purse.may_break(500)
 
 
 # ---------------------------------------------------------------- signatures

@@ -22,8 +22,8 @@ from prunewise.errors import SettingsError
 GateMode = Literal["on", "off", "always-apply"]
 AgentState = Literal["idle", "mid_loop"]
 PolicyName = Literal["documented", "priced"]
-Value: TypeAlias = bool | int | float | str | tuple[str, ...]
-"""What one setting holds; a list of strings is a tuple here, and a list in JSON."""
+Value: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[int | float, ...]
+"""What one setting holds; a list is a tuple here, and a list in JSON."""
 
 PROTECTED_TOOLS = (
     "todo",
@@ -118,7 +118,10 @@ class Priced(Struct, frozen=True, rename="camel"):
     index_tokens: int = 900
     patience: int | float = 0.75
     caution: int | float = 1
-    horizon: int | float = 32
+    survival: tuple[int | float, ...] = (23, 30, 34, 51)
+    """How many LLM calls, this one counted, a cut serves that is made after 0, 10, 40 and 80 of them: until
+    the session ends, is compacted, or pauses for ten minutes. The means over 121 public sessions of coding
+    agents; `prunewise calibrate` measures them anew."""
     stake: int | float = 0.02
 
 
@@ -153,6 +156,7 @@ DEFAULTS = Settings()
 
 # The largest whole number that a JavaScript host holds exactly; a larger one means the same here.
 _LARGEST_WHOLE = 2**53 - 1
+_MOST_NUMBERS = 4
 
 
 class Rule(Struct, frozen=True):
@@ -176,6 +180,16 @@ def _read_strings(value: object) -> tuple[str, ...] | None:
     items = cast("list[object]", value)
     strings = tuple(item for item in items if isinstance(item, str))
     return strings if len(strings) == len(items) else None
+
+
+def _read_numbers(value: object) -> tuple[int | float, ...] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    items = cast("list[object]", value)
+    numbers = tuple(
+        item for item in items if isinstance(item, int | float) and not isinstance(item, bool) and item >= 0
+    )
+    return numbers if 1 <= len(numbers) == len(items) <= _MOST_NUMBERS else None
 
 
 def _whole(least: int) -> Rule:
@@ -208,6 +222,7 @@ def _choice(*options: str) -> Rule:
 
 _FLAG = Rule("boolean", "true or false", _read_flag)
 _STRINGS = Rule("list of strings", "a list of strings, or [] for none", _read_strings)
+_NUMBERS = Rule("list of numbers", "a list of 1 to 4 numbers, 0 or more", _read_numbers)
 _COUNT = _whole(0)
 _CALLS = _number("a number, 0 or more", sys.float_info.max)
 
@@ -368,15 +383,16 @@ SETTINGS: tuple[Setting, ...] = (
         "Under `priced`, what recalls may cost counts so many times.",
     ),
     Setting(
-        "priced.horizon",
-        _CALLS,
-        "Under `priced`, how many further LLM calls a cut is taken to serve.",
+        "priced.survival",
+        _NUMBERS,
+        "Under `priced`, how many LLM calls a cut is taken to serve that is made after 0, 10, 40 and 80 of "
+        "them; the last number holds from there on.",
     ),
     Setting(
         "priced.stake",
         _number("a number from 0 to 1", 1),
-        "Under `priced`, what cuts may cost beyond what pruning has brought, as a part of what the session "
-        "has cost.",
+        "Under `priced`, what cuts and their recalls may lose beyond what pruning has brought, as a part of "
+        "what the session has cost.",
     ),
     Setting(
         "pruning.enabled",

@@ -288,12 +288,27 @@ def test_only_the_priced_policy_learns_of_a_recall():
         run = POLICIES[name].start(PI)
         run.step(FILES[:3], 0)
         run.recalled(Cut(0, 2, 0, TOOL_RESULT, 1000, 10, "test", "[left out]"))
-    told, untold = (list[int](), list[int]())
-    for cuts, hears in ((told, True), (untold, False)):
-        run = POLICIES["priced"].eager(PI)
-        for call in range(40):
-            if hears and call == 1:
-                run.recalled(Cut(0, 1, 0, TOOL_RESULT, 1000, 10, "test", "[left out]"))
-            cuts += [cut.position for cut in run.step(FILES[2 * call + 1 : 2 * call + 3], call)]
-    assert 1 in untold
-    assert 1 not in told
+
+
+def told_of(recall: int | None) -> list[Cut]:
+    """The cuts of `priced` over forty reads where that of one read was missed at some call."""
+    run = POLICIES["priced"].eager(PI)
+    cuts: list[Cut] = []
+    for call in range(40):
+        made = run.step(FILES[2 * call + 1 : 2 * call + 3], call)
+        cuts += made
+        missed = [cut for cut in cuts if cut.position == 1]
+        if missed and recall == call:
+            run.recalled(missed[0])
+    return cuts
+
+
+def test_what_was_recalled_is_taken_out_again_later_and_only_its_marker_counts():
+    untold, told = told_of(None), told_of(25)
+    assert all(cut.again is None for cut in untold)
+    (again,) = [cut for cut in told if cut.again is not None]
+    first = next(cut for cut in told if cut.position == 1)
+    assert (again.position, again.part, again.kind) == (first.position, first.part, first.kind)
+    assert (again.call, again.again) == (35, 52), "ten calls later, where the recall stood"
+    assert again.removed == -again.after < 0
+    assert again.before == first.before

@@ -10,9 +10,10 @@ from tests.build import Native, assistant, bash, call, flat, messages, result, s
 from prunewise import tools
 from prunewise.prices import Prices, Rates, rules_for
 from prunewise.recording import Ending, Epoch, LLMCall, Recording
+from prunewise.replay.bill import Removal
 from prunewise.replay.policies import POLICIES, Conversation, Cut, Policy, Run, of_settings
 from prunewise.replay.results import SessionRow
-from prunewise.replay.session import Question, replay
+from prunewise.replay.session import Question, billed, replay
 from prunewise.tokens import PI
 from prunewise.transcript import SHELL_OUTPUT, TOOL_INPUT, TOOL_RESULT, Kind, Message, Usage
 
@@ -310,3 +311,9 @@ def test_sessions_that_began_alike_share_a_lineage():
     long, short = asked(recorded(epoch(*commands(3)))), asked(recorded(epoch(*commands(2))))
     other = asked(recorded(epoch(user("something else"), *commands(2)[1:])))
     assert long.lineage == short.lineage != other.lineage
+
+
+def test_a_bill_takes_what_is_cut_again_where_its_recall_stood():
+    first = Cut(1, 2, 0, TOOL_RESULT, 1000, 10, "test", "[left out]")
+    again = replace(first, call=9, again=7)
+    assert billed([[first], [again]]) == [[first], [Removal(9, 7, -10)]]

@@ -21,6 +21,10 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     """The tokens that it takes out of each request."""
     since: int
     """The LLM call from which on it may go."""
+    odds: float = 0.0
+    """How likely it is recalled."""
+    recall: float = 0.0
+    """What that would cost, in base input tokens."""
 
 
 class Outlook(msgspec.Struct, frozen=True):
@@ -39,7 +43,13 @@ class Outlook(msgspec.Struct, frozen=True):
     floor: int = 0
     """Before this position nothing may change (a signed block follows)."""
     purse: float = math.inf
-    """What a cut may cost at the most: so much has been gained, and may be staked."""
+    """What may be lost at the most: so much has been gained, and may be staked."""
+    spread: float = 0.0
+    """The variance of what the recalls of earlier cuts may cost; their mean is off the purse already."""
+    doubt: float = 0.0
+    """How many standard deviations of the recalls' cost the purse has to cover beyond its mean."""
+    soon: float = 0.0
+    """How many calls go by before a typical recall: so long a cut saves, whatever comes."""
     fee: float = 0.0
     """What breaking a warm cache counts beyond its price: a break also takes time, and uses up the room for
     a later and better one."""
@@ -59,14 +69,18 @@ class Cut(msgspec.Struct, frozen=True):
     """What has been paid for holding the pieces since they might have gone."""
 
 
-_USUAL = 0.1
-"""The price of a read token from which downwards cuts wait longer: they take so much longer to pay."""
 COLD = 0.25
 """Where the cache is less likely to be warm than this, a cut counts as no break."""
 
 
 def choose(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int], float]) -> Cut:
-    """Where to cut.
+    """Where to cut: where it is expected to bring most.
+
+    Provided that
+
+    - waiting has cost `patience` times what it costs beyond what it saves at once,
+    - what it brings within the horizon would pay for one recall of the costliest part,
+    - what may be lost is within the purse: its price, and recalls beyond what is saved until they come.
 
     Args:
         pieces: what may go, the last position first.
@@ -75,26 +89,35 @@ def choose(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int],
             anything is taken out.
     """
     best = Cut()
-    value = 0.0
-    removed = rent = 0.0
+    value = removed = rent = risk = worst = 0.0
+    spread = outlook.spread
     dearer = outlook.warm * (outlook.write - outlook.read)
     read = outlook.warm * outlook.read + (1 - outlook.warm) * outlook.write
-    patience = outlook.patience * max(1.0, _USUAL / outlook.read if outlook.read else math.inf)
     for piece in pieces:
         if piece.position < outlook.floor:
             break
         removed += piece.removed
         rent += outlook.read * piece.removed * (outlook.call - piece.since)
+        risk += piece.odds * piece.recall
+        spread += piece.odds * (1 - piece.odds) * piece.recall**2
+        worst = max(worst, piece.recall)
         again = max(0.0, rewritten(piece.position) - removed)
         price = dearer * again
         breaks = again > 0 and outlook.warm > COLD
-        due = price + outlook.fee if breaks else price
-        saved = removed * (read + outlook.read * (outlook.horizon - 1))
         if breaks and not outlook.breaking:
             continue
-        at_once = outlook.warm <= COLD and due <= read * removed
-        if saved - due > value and (at_once or (rent >= patience * due and price <= outlook.purse)):
-            value = saved - due
+        at_once = price - read * removed
+        due = at_once + outlook.fee if breaks else at_once
+        brings = removed * outlook.read * (outlook.horizon - 1) - due
+        by_then = outlook.read * removed * outlook.soon
+        feared = max(0.0, risk + outlook.doubt * math.sqrt(spread) - by_then)
+        if (
+            brings - risk > value
+            and brings >= worst
+            and rent >= outlook.patience * due
+            and at_once + feared <= outlook.purse
+        ):
+            value = brings - risk
             best = Cut(piece.position, removed, again, price, rent)
     return best
 

@@ -27,16 +27,26 @@ import msgspec
 
 from prunewise import ledger
 from prunewise.cache import UNTOLD
-from prunewise.engine import Moment, Proposal, Rules
+from prunewise.canonical import canonical
+from prunewise.engine import NOW, Engine, Moment, Proposal, Rules
 from prunewise.errors import InputError
 from prunewise.gates.priced import Choose, choose, ski
 from prunewise.ledger import Decision, Target
 from prunewise.masking import engages
-from prunewise.priced import PricedEngine, engine_for
+from prunewise.priced import PricedEngine
 from prunewise.settings import DEFAULTS, Settings
 from prunewise.tokens import DOCUMENTED, PI, text_tokens
 from prunewise.tools import Vocabulary
-from prunewise.transcript import TOOL_RESULT, Exchange, Kind, Message, ToolCall, ToolResult, Transcript
+from prunewise.transcript import (
+    TOOL_RESULT,
+    Exchange,
+    Kind,
+    Message,
+    Text,
+    ToolCall,
+    ToolResult,
+    Transcript,
+)
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False):
@@ -53,11 +63,15 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
     strategy: str
     marker: str
     """What stands there instead, and can still be read."""
+    again: int | None = None
+    """Where the cut takes out again what a recall had brought back: the message before which that stood."""
 
     @property
     def removed(self) -> int:
-        """What it takes out of each request, in tokens; below zero where the marker is the longer one."""
-        return self.before - self.after
+        """What it takes out of each request, in tokens; below zero where the marker is the longer one. What
+        a recall had brought back is charged with the recall, so that here only the marker counts.
+        """
+        return -self.after if self.again is not None else self.before - self.after
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -136,7 +150,6 @@ class _EngineRun:
 
     def __init__(self, settings: Settings, conversation: Conversation, choose: Choose = choose) -> None:
         self._rules = Rules(settings, prices=conversation.prices, choose=choose)
-        self._warmth = UNTOLD
         self._conversation = conversation
         self._ledger = ledger.EMPTY
         self._engaged = False
@@ -145,12 +158,12 @@ class _EngineRun:
     def begin(self) -> None:
         """A fresh engine under the decisions that stand; masking starts again from raw."""
         self._engaged = False
-        self._engine = engine_for(
-            self._rules, _reference, cwd=self._conversation.cwd, vocabulary=self._conversation.vocabulary
-        )
-        if isinstance(self._engine, PricedEngine):
-            self._engine.warmth = self._warmth
+        self._engine = self._started()
         self._engine.follow(self._ledger)
+
+    def _started(self) -> Engine:
+        conversation = self._conversation
+        return Engine(self._rules, _reference, cwd=conversation.cwd, vocabulary=conversation.vocabulary)
 
     def step(self, new: Sequence[Message], call: int, meeting: Meeting = UNKNOWN) -> list[Cut]:
         """What the gate lets through, and what masking replaces."""
@@ -168,21 +181,10 @@ class _EngineRun:
         return cuts
 
     def recalled(self, cut: Cut) -> None:
-        """The engine under the priced policy learns of it; the documented one looks at no recall."""
-        engine = self._engine
-        part = engine.transcript.messages[cut.position].parts[cut.part]
-        if isinstance(engine, PricedEngine) and isinstance(part, ToolResult | ToolCall):
-            exchange = engine.transcript.exchange(part.call_id if isinstance(part, ToolResult) else part.id)
-            if exchange is not None:
-                engine.missed(exchange)
+        """The documented rules look at no recall."""
 
-    def _proposals(self, meeting: Meeting) -> list[Proposal]:
-        engine = self._engine
-        if isinstance(engine, PricedEngine):
-            self._warmth = engine.warmth
-            moment = Moment(meeting.seconds_since_call, meeting.model, meeting.provider, meeting.cold)
-            return engine.accepted(engine.verdict(moment))
-        return engine.accepted(engine.verdict()) if engine.has_proposals else []
+    def _proposals(self, meeting: Meeting) -> list[Proposal]:  # noqa: ARG002
+        return self._engine.accepted(self._engine.verdict()) if self._engine.has_proposals else []
 
     def _take_touched(self) -> list[tuple[int, int]]:
         """Where decisions of an earlier epoch stand in messages that were kept."""
@@ -215,7 +217,13 @@ class _EngineRun:
         standing: dict[Target, Decision] = dict(self._ledger.standing)
         for one in proposals:
             standing[one.target] = ledger.decide(
-                one.strategy, one.call, one.kind, reason=one.reason, placeholder=one.marker, created_at=""
+                one.strategy,
+                one.call,
+                one.kind,
+                reason=one.reason,
+                placeholder=one.marker,
+                created_at="",
+                reference=one.reference,
             )
         self._ledger = ledger.Ledger(standing, frozenset(), tuple(standing.values()))
         self._engine.follow(self._ledger)
@@ -236,6 +244,101 @@ class _EngineRun:
             after = output.tokens - engine.saving_at(place)
             cuts.append(Cut(call, *place, output.kind, output.tokens, after, "masking", text))
         return cuts
+
+
+class _PricedRun(_EngineRun):
+    """The engine under the priced policy. A recall stands in its transcript as it would in a live session:
+    one more call and its result, before the answer that needed it. So positions in the engine run ahead
+    of the epoch's.
+    """
+
+    def __init__(self, settings: Settings, conversation: Conversation, choose: Choose = choose) -> None:
+        self._warmth = UNTOLD
+        self._moment = NOW
+        self._references: dict[str, str] = {}
+        super().__init__(settings, conversation, choose)
+
+    def begin(self) -> None:
+        """What the cache was found to do is still known; what was recalled before is gone."""
+        self._places: list[int] = []
+        """The epoch's position of each message in the engine."""
+        self._read = 0
+        self._recalls: list[Cut] = []
+        """Those that the next step puts into the transcript."""
+        self._returned: dict[str, Cut] = {}
+        """By the call of a recall, what it brought back."""
+        super().begin()
+
+    def _started(self) -> PricedEngine:
+        conversation = self._conversation
+        self._priced = PricedEngine(
+            self._rules,
+            lambda _, call_id: self._reference(call_id),
+            cwd=conversation.cwd,
+            vocabulary=conversation.vocabulary,
+            recalled=_as_asked,
+        )
+        self._priced.warmth = self._warmth
+        return self._priced
+
+    def _reference(self, call_id: str) -> str:
+        """A reference of the usual length that leads to one call."""
+        return self._references.setdefault(call_id, f"#{1000 + len(self._references)}")
+
+    def step(self, new: Sequence[Message], call: int, meeting: Meeting = UNKNOWN) -> list[Cut]:
+        """As without recalls, behind those that the last answer needed."""
+        recalls = [message for cut in self._recalls for message in self._recall(cut)]
+        self._recalls = []
+        self._places += [self._read] * len(recalls)
+        self._places += range(self._read, self._read + len(new))
+        self._read += len(new)
+        self._moment = Moment(meeting.seconds_since_call, meeting.model, meeting.provider, meeting.cold)
+        return [self._in_epoch(cut) for cut in super().step([*recalls, *new], call, meeting)]
+
+    def recalled(self, cut: Cut) -> None:
+        """It comes back before the answer that needed it."""
+        self._recalls.append(cut)
+
+    def _recall(self, cut: Cut) -> tuple[Message, Message]:
+        """The call of a recall and its result."""
+        position = self._places.index(cut.position, cut.position)
+        part = self._engine.transcript.messages[position].parts[cut.part]
+        assert isinstance(part, ToolResult | ToolCall)
+        origin = part.call_id if isinstance(part, ToolResult) else part.id
+        text = part.text
+        call_id = f"recall-{len(self._returned)}-of-{origin}"
+        self._returned[call_id] = cut
+        arguments = {"ref": self._reference(origin)}
+        asked = ToolCall(call_id, "recall", arguments, canonical(arguments))
+        return (
+            Message("assistant", call_id, (asked,)),
+            Message("tool", f"{call_id}-result", (ToolResult(call_id, "recall", (Text(text),)),)),
+        )
+
+    def _proposals(self, meeting: Meeting) -> list[Proposal]:  # noqa: ARG002
+        accepted = self._priced.accepted(self._priced.verdict(self._moment))
+        self._warmth = self._priced.warmth
+        return accepted
+
+    def _cut(self, proposal: Proposal, call: int) -> Cut:
+        cut = super()._cut(proposal, call)
+        origin = self._returned.get(proposal.call)
+        if origin is None:
+            return cut
+        return msgspec.structs.replace(
+            cut,
+            position=origin.position,
+            part=origin.part,
+            kind=origin.kind,
+            before=origin.before,
+            again=cut.position,
+        )
+
+    def _in_epoch(self, cut: Cut) -> Cut:
+        """The cut by the epoch's positions."""
+        if cut.again is not None:
+            return msgspec.structs.replace(cut, again=self._places[cut.again])
+        return msgspec.structs.replace(cut, position=self._places[cut.position])
 
 
 class _Rule(msgspec.Struct, frozen=True):
@@ -320,11 +423,12 @@ def _without_masking(settings: Settings) -> Settings:
 
 def _engine_policy(name: str, what: str, settings: Settings, choose: Choose = choose) -> Policy:
     gateless = msgspec.structs.replace(settings, gate=msgspec.structs.replace(settings.gate, mode="off"))
+    run = _PricedRun if settings.policy == "priced" else _EngineRun
     return Policy(
         name,
         what,
-        lambda conversation: _EngineRun(settings, conversation, choose),
-        lambda conversation: _EngineRun(gateless, msgspec.structs.replace(conversation, window=0, reserve=0)),
+        lambda conversation: run(settings, conversation, choose),
+        lambda conversation: run(gateless, msgspec.structs.replace(conversation, window=0, reserve=0)),
     )
 
 
@@ -336,6 +440,11 @@ def _keep_newest(what: str, rule: _Rule) -> Policy:
         lambda conversation: _KeepNewest(rule, conversation),
         lambda conversation: _KeepNewest(always, conversation),
     )
+
+
+def _as_asked(asked: str, exchange: Exchange) -> str:  # noqa: ARG001
+    """What a recall brought back goes by the reference that it was asked by."""
+    return asked
 
 
 def _nothing(conversation: Conversation) -> Run:  # noqa: ARG001

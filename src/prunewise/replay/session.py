@@ -15,6 +15,7 @@ from prunewise.replay.bill import (
     DEFAULT_PRICES,
     Bill,
     Book,
+    Removal,
     check,
     lookback_bill,
     open_account,
@@ -102,8 +103,8 @@ class _Replay:
         for policy in question.policies:
             cuts = self.cuts(policy.start)
             if question.with_timeline and len(calls) >= FEWEST_CALLS and any(cuts):
-                bill = lookback_bill(self.account, cuts)
-                plotted.append(series(policy.name, self.account, cuts, bill))
+                bill = lookback_bill(self.account, billed(cuts))
+                plotted.append(series(policy.name, self.account, billed(cuts), bill))
             lost = self.losses(cuts)
             figures.append(self.figures(policy, cuts, lost))
             worst += self.worst(policy.name, lost)
@@ -192,7 +193,7 @@ class _Replay:
 
     def figures(self, policy: Policy, cuts: list[tuple[Cut, ...]], lost: list[Loss]) -> Figures:
         """What a policy comes to."""
-        bill, suffix = lookback_bill(self.account, cuts), suffix_bill(self.account, cuts)
+        bill, suffix = lookback_bill(self.account, billed(cuts)), suffix_bill(self.account, billed(cuts))
         recalls = self.recall_cost(lost, bill)
         best = None
         if self.question.with_optimal:
@@ -364,6 +365,14 @@ def _run_epoch(run: Run, epoch: Epoch, watch: Watch, *, first: bool) -> tuple[Cu
         if not call.failed:
             answered.append(call)
     return tuple(cuts)
+
+
+def billed(cuts: Iterable[Iterable[Cut]]) -> list[list[Cut | Removal]]:
+    """The cuts as a bill takes them: what takes out again what a recall brought breaks the cache there."""
+    return [
+        [cut if cut.again is None else Removal(cut.call, cut.again, cut.removed) for cut in made]
+        for made in cuts
+    ]
 
 
 def meet(call: LLMCall, new: Sequence[Message], answered: Sequence[LLMCall]) -> Meeting:

@@ -1,18 +1,9 @@
-"""The engine under the priced policy: two lanes, what the cache holds, and when a cut pays.
-
-The free lane acts on what has never been sent: it shortens large outputs, and lets an output that is in
-view already point there. The paid lane cuts behind, batched and rarely: what is old, repeated,
-superseded or failed, where the prices say that it pays. Decisions are made once and stand, as ever.
-"""
+"""The engine itself: what each lane proposes, and the account by which the paid one is let through."""
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator
-
-import msgspec
+from collections.abc import Callable, Sequence
 
 from prunewise import condense, markers, tools
 from prunewise.cache import UNTOLD, Warmth
@@ -21,6 +12,10 @@ from prunewise.engine import NOW, Engine, Moment, Proposal, Reference, Rules
 from prunewise.gates import Verdict
 from prunewise.gates.priced import COLD, Cut, Outlook, Piece
 from prunewise.ledger import Decision, Target
+from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates, patience
+from prunewise.priced.free import NOT_SHORTENED, REPEAT, TRIM, TRIM_GAIN, InView, shortened
+from prunewise.priced.hazards import SOON, Faults, expected_calls
+from prunewise.priced.purse import RECALLED_STAYS, Purse, recall_price
 from prunewise.prices import Prices, Rates, assumed_prices, prices_for
 from prunewise.strategies.dedupe import Dedupe
 from prunewise.strategies.sorting import operations_of, sort_of
@@ -38,72 +33,18 @@ from prunewise.transcript import (
     ToolResult,
 )
 
-TRIM = "birth-trim"
-REPEAT = "repeated-output"
-STALE = "stale-outputs"
-ERRORS = "error-purge"
-
 _MARKER_TOKENS = 30
-_TROUBLE_LINES = 10
 _INDEX_SHARE = 0.25
-_RECALL_TOKENS = 150
-"""What a model writes to ask for a recall."""
 _LONGEST_WAIT = 96
-_TRIM_GAIN = 200
 _BREAK_FEE = 0.3
 """What a cache break counts beyond its price, as a part of reading the request once."""
-_BREAK_RATE = 0.025
-"""How many cache breaks an LLM call allows."""
-_BREAK_LEAD = 50
-"""So many LLM calls are taken to have gone before, so that a short session may have one."""
-_RECALL_STAKE = 0.25
-"""What one recall may cost at the most, beyond what pruning has brought, as a part of what was spent."""
+_DOUBT = 2.0
+"""How many standard deviations of the cost of recalls the purse has to cover."""
+_BARS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""By how much what a candidate saves has to outweigh its recall's expected cost: where the purse does not
+cover everything, the less likely recalls go alone."""
 _FOUND = 0.5
 """Of what the request before held, the share from which on a cache counts as found."""
-_NO_TRIM = frozenset({"read", "change"})
-
-
-class Hazard(msgspec.Struct, frozen=True):
-    """How likely an output is needed again after it went, once it is so many LLM calls old."""
-
-    fresh: float
-    """At no age."""
-    fades: float
-    """After so many calls it is down to a third (1/e)."""
-
-    def at(self, age: float) -> float:
-        """The likelihood at an age."""
-        return self.fresh * math.exp(-age / self.fades)
-
-
-HAZARDS: dict[str, Hazard] = {
-    "read": Hazard(0.25, 12.0),
-    "list": Hazard(0.10, 8.0),
-    "web": Hazard(0.10, 12.0),
-    "other": Hazard(0.04, 12.0),
-    "search": Hazard(0.04, 12.0),
-    "git": Hazard(0.04, 12.0),
-    "test": Hazard(0.01, 8.0),
-    "follow": Hazard(0.01, 8.0),
-    "change": Hazard(0.01, 8.0),
-    "dedupe": Hazard(0.01, 8.0),
-    "superseded-file-ops": Hazard(0.10, 8.0),
-    "error-purge": Hazard(0.02, 8.0),
-}
-
-
-class _Waiting(msgspec.Struct):
-    """What may go from some LLM call on."""
-
-    strategy: str
-    exchange: Exchange
-    kind: ToolKind
-    reason: str
-    sort: str
-    size: int
-    removed: int
-    position: int
-    since: int
 
 
 class PricedEngine(Engine):
@@ -113,33 +54,30 @@ class PricedEngine(Engine):
         """As `Engine`."""
         super().__init__(rules, reference, **known)  # pyright: ignore[reportArgumentType]
         self.warmth: Warmth = UNTOLD
-        self._own = (Dedupe(), SupersededOutputs())
-        self._read_in = 0
+        self._purse = Purse()
+        self._faults = Faults()
+        self._candidates = Candidates()
+        self._views = InView(self._is_shown)
+        self._strategies_of_its_own = (Dedupe(), SupersededOutputs())
         self._free: list[Proposal] = []
-        self._waiting: dict[Target, _Waiting] = {}
-        self._calendar: list[tuple[int, int, Target]] = []
-        self._pieces: dict[Target, _Waiting] = {}
         self._chosen: list[Proposal] = []
-        self._texts: dict[str, list[Exchange]] = {}
-        self._held: set[str] = set()
-        self._steps: list[int] = [0]
-        self._ends: list[int] = []
-        self._signed = 0
+        self._read_in = 0
         self._looked = 0
+        self._latest: dict[str, Exchange] = {}
+        """By path, the last exchange that read it."""
+        self._origins: dict[str, tuple[str, tuple[str, ...]]] = {}
+        """By the call of a recall, the sort and the files of what it brought back."""
+        self._steps: list[int] = [0]
+        """Up to each message, the positions that a provider's lookback counts."""
+        self._ends: list[int] = []
+        """Where requests ended."""
+        self._signed = 0
         self._book: dict[tuple[str, str], Prices] = {}
-        self._spent = self._gained = 0.0
-        """What the requests so far have cost, and what pruning has brought, in base input tokens."""
         self._billed = -1
-        self._breaks = 0
         self._cut_at = -1
         """The LLM call at which the cache was broken last."""
         self._answer: Message | None = None
         """The last one with usage."""
-        self._faults: Counter[str] = Counter()
-        """How often outputs of a sort were recalled."""
-        self._wanted: set[str] = set()
-        """Files whose content was recalled."""
-        self._largest = 0
 
     # ---- growing
 
@@ -149,26 +87,40 @@ class PricedEngine(Engine):
         self._looked = len(self.transcript)
         prices = self._prices(NOW)
         exchanges = self.transcript.exchanges
-        unsent = max(self.transcript.sent, self.sent)
         for exchange in exchanges[self._read_in :]:
-            self._learn_from(exchange)
-            sort = sort_of(exchange, self.transcript)
-            if exchange.result_position >= unsent:
-                self._at_birth(exchange, sort)
-            self._later(STALE, Stale(exchange, TOOL_RESULT, markers.OLD), sort, prices)
-            if exchange.result.is_error:
-                self._later(ERRORS, Stale(exchange, TOOL_INPUT, markers.FAILED_INPUT), ERRORS, prices)
+            self._take_up(exchange, prices)
         self._read_in = len(exchanges)
-        for strategy in self._own:
+        for strategy in self._strategies_of_its_own:
             for stale in strategy.advance(self.transcript):
                 self._later(strategy.name, stale, strategy.name, prices)
-        now = self.transcript.llm_calls
-        while self._calendar and self._calendar[0][0] <= now:
-            since, _, target = heapq.heappop(self._calendar)
-            waiting = self._waiting.get(target)
-            if waiting is not None and waiting.since == since:
-                del self._waiting[target]
-                self._pieces[target] = waiting
+        self._candidates.advance(self.transcript.llm_calls)
+
+    def _take_up(self, exchange: Exchange, prices: Prices) -> None:
+        """Look at one exchange for the first time."""
+        old = Stale(exchange, TOOL_RESULT, markers.OLD)
+        if self._is_recall(exchange):
+            self._learn_from(exchange)
+            if exchange.call.id in self._origins:
+                self._later(STALE, old, self._origins[exchange.call.id][0], prices)
+            return
+        self._hold_what_it_leans_on(exchange)
+        sort = sort_of(exchange, self.transcript)
+        if exchange.result_position >= max(self.transcript.sent, self.sent):
+            self._at_birth(exchange, sort)
+        self._later(STALE, old, sort, prices)
+        if exchange.result.is_error:
+            self._later(ERRORS, Stale(exchange, TOOL_INPUT, markers.FAILED_INPUT), ERRORS, prices)
+
+    def _hold_what_it_leans_on(self, exchange: Exchange) -> None:
+        """A client's "unchanged since last read" leads to that read, which stays in view."""
+        if not exchange.refers_back:
+            if exchange.operation is not None and exchange.operation.action == "read":
+                self._latest[exchange.operation.path] = exchange
+            return
+        call, transcript = exchange.call, self.transcript
+        operation = tools.file_operation(transcript.vocabulary, call.name, call.arguments, transcript.cwd)
+        if operation is not None:
+            self._views.hold(self._latest.get(operation.path))
 
     def _note(self, message: Message) -> None:
         """Positions, as a provider's lookback counts them; where requests ended; where signatures bind."""
@@ -200,39 +152,29 @@ class PricedEngine(Engine):
                 max(0.0, message.time - before.time), hit=usage.cache_read >= _FOUND * sent
             )
 
-    def _learn_from(self, exchange: Exchange) -> None:
-        """A recall shows that something was wanted: its file stays from now on, its like goes later."""
-        if exchange.call.name.lower() not in self.transcript.vocabulary.recall or exchange.result.is_error:
+    def _learn_from(self, recall: Exchange) -> None:
+        """A recall shows that something was wanted: its file and its like go later from now on."""
+        if recall.result.is_error:
             return
-        asked = exchange.call.arguments.get("ref")
+        asked = recall.call.arguments.get("ref")
         for decision in self._ledger.standing.values():
-            if decision.reference == asked:
-                wanted = self.transcript.exchange(decision.target[0])
-                if wanted is not None:
-                    self.missed(wanted)
+            wanted = self.transcript.exchange(decision.target[0]) if decision.reference == asked else None
+            if wanted is not None:
+                sort, paths = sort_of(wanted, self.transcript), self._paths(wanted)
+                self._faults.add(sort, paths)
+                self._origins[recall.call.id] = (sort, paths)
+                context = self._request_tokens()
+                self._purse.recall(self._prices(NOW).at(context), context, self._size(recall, TOOL_RESULT))
                 return
-
-    def missed(self, exchange: Exchange) -> None:
-        """Take in that what went of an exchange was wanted after all."""
-        self._faults[sort_of(exchange, self.transcript)] += 1
-        self._want({one.path for one in operations_of(exchange, self.transcript)})
-
-    def _want(self, paths: set[str]) -> None:
-        """Files whose content stays from now on."""
-        self._wanted |= paths
-        for held in (self._pieces, self._waiting):
-            for target in [target for target, one in held.items() if self._is_wanted(one.exchange)]:
-                del held[target]
 
     # ---- the free lane
 
     def _at_birth(self, exchange: Exchange, sort: str) -> None:
         """What may be done to an output that has never been sent."""
-        target = (exchange.call.id, TOOL_RESULT)
-        if not self._open(target, exchange):
-            return
         text = exchange.result.text
         if exchange.result.has_image or len(text) < 4 * self.rules.settings.priced.min_tokens:
+            return
+        if not self._open((exchange.call.id, TOOL_RESULT), exchange):
             return
         proposal = self._pointer(exchange, text) or self._trim(exchange, text, sort)
         if proposal is not None:
@@ -241,56 +183,46 @@ class PricedEngine(Engine):
     def _open(self, target: Target, exchange: Exchange) -> bool:
         """Whether nothing has been decided on a target, and nothing protects it."""
         return not (
-            self._decided(target)
-            or exchange.reused_id
-            or exchange.call.name.lower() in self.transcript.vocabulary.recall
-            or self._protections.reason(exchange) is not None
+            self._decided(target) or exchange.reused_id or self._protections.reason(exchange) is not None
         )
 
     def _trim(self, exchange: Exchange, text: str, sort: str) -> Proposal | None:
         settings = self.rules.settings.priced
-        original = text_tokens(text)
-        if sort in _NO_TRIM or original <= settings.trim_tokens:
+        if sort in NOT_SHORTENED or text_tokens(text) <= settings.trim_tokens:
             return None
         reference = self.reference_of(exchange)
         if reference is None or markers.reference_in(text) is not None:
             return None
-        kept, _ = condense.ends(text, settings.trim_lines, _TROUBLE_LINES)
-        shown = "\n".join(kept)
-        index = condense.index(text, settings.index_tokens, condense.names(shown))
-        code = markers.exit_code(exchange) if self._is_shell(exchange) else None
-        facts = markers.extent(text, code)
-        marker = markers.trimmed(exchange.call.name, facts, shown, index, reference)
-        return self._proposed(TRIM, exchange, marker, "it is large")
-
-    def _is_shell(self, exchange: Exchange) -> bool:
-        return exchange.call.name.lower() in self.transcript.vocabulary.shell
+        is_shell = exchange.call.name.lower() in self.transcript.vocabulary.shell
+        marker = shortened(exchange, settings, reference, is_shell=is_shell)
+        return self._proposed(TRIM, exchange, marker, reference, "it is large", TRIM_GAIN)
 
     def _pointer(self, exchange: Exchange, text: str) -> Proposal | None:
         """An output that is in view already, byte for byte, becomes a pointer to it."""
-        alike = self._texts.setdefault(text, [])
-        source = next((one for one in reversed(alike) if self._in_view(one)), None)
+        source = self._views.find(text)
         if source is None:
-            alike.append(exchange)
+            self._views.add(exchange)
             return None
         reference = self.reference_of(exchange)
         if reference is None:
             return None
         marker = markers.pointer(exchange.call.name, text, reference)
-        made = self._proposed(REPEAT, exchange, marker, "it is in view")
+        made = self._proposed(REPEAT, exchange, marker, reference, "it is in view", 1)
         if made is not None:
-            self._held.add(source.call.id)
+            self._views.hold(source)
         return made
 
-    def _in_view(self, exchange: Exchange) -> bool:
+    def _is_shown(self, exchange: Exchange) -> bool:
         target = (exchange.call.id, TOOL_RESULT)
         return target not in self._ledger.standing and target not in self.masked and not exchange.reused_id
 
-    def _proposed(self, strategy: str, exchange: Exchange, marker: str, reason: str) -> Proposal | None:
+    def _proposed(  # noqa: PLR0917
+        self, strategy: str, exchange: Exchange, marker: str, reference: str, reason: str, least: int
+    ) -> Proposal | None:
+        """The free proposal; None where it takes out fewer tokens than `least`."""
         original = text_tokens(exchange.result.text)
         removed = original - text_tokens(marker)
-        reference = self.reference_of(exchange)
-        if reference is None or removed < (_TRIM_GAIN if strategy == TRIM else 1):
+        if removed < least:
             return None
         return Proposal(
             strategy,
@@ -310,59 +242,60 @@ class PricedEngine(Engine):
 
     def _later(self, strategy: str, stale: Stale, sort: str, prices: Prices) -> None:
         """Note from which LLM call on a part may go."""
-        exchange, kind, reason = stale.exchange, stale.kind, stale.reason
-        target = (exchange.call.id, kind)
-        if not self._open(target, exchange):
+        exchange, kind = stale.exchange, stale.kind
+        if not self._open((exchange.call.id, kind), exchange):
             return
         size = self._size(exchange, kind)
         settings = self.rules.settings.priced
-        if size <= settings.min_tokens or self._is_wanted(exchange):
+        if size <= settings.min_tokens:
             return
         index = int(min(settings.index_tokens, _INDEX_SHARE * size)) if kind == TOOL_RESULT else 0
         removed = size - _MARKER_TOKENS - index
-        position = exchange.position(kind)
-        hazard = HAZARDS[sort]
-        hazard = Hazard(hazard.fresh * (1 + self._faults[sort]), hazard.fades)
-        wait = self._wait(hazard, size, removed, prices)
+        paths = self._paths(exchange)
+        wait = self._wait(sort, paths, size, removed, prices)
         if removed <= 0 or wait is None:
             return
+        is_recall = exchange.call.id in self._origins
+        least = max(settings.recent_calls, RECALLED_STAYS) if is_recall else settings.recent_calls
+        position = exchange.position(kind)
         born = self.transcript.calls_before[position]
         now = self.transcript.llm_calls
-        since = max(born + wait, now if strategy == STALE else now + 1)
-        known = self._pieces.get(target) or self._waiting.get(target)
-        if known is not None and known.since <= since:
-            return
-        self._waiting[target] = _Waiting(
-            strategy, exchange, kind, reason, sort, size, removed, position, since
-        )
-        self._pieces.pop(target, None)
-        heapq.heappush(self._calendar, (since, exchange.order, target))
-
-    def _is_wanted(self, exchange: Exchange) -> bool:
-        return bool(self._wanted) and any(
-            one.path in self._wanted for one in operations_of(exchange, self.transcript)
+        since = max(born + max(wait, least), now if strategy == STALE else now + 1)
+        self._candidates.put(
+            Candidate(
+                strategy, exchange, kind, stale.reason, sort, paths, size, removed, position, born, since
+            )
         )
 
-    def _wait(self, hazard: Hazard, size: int, removed: int, prices: Prices) -> int | None:
+    def _wait(self, sort: str, paths: tuple[str, ...], size: int, removed: int, prices: Prices) -> int | None:
         """How many LLM calls old it has to be before taking it out brings more than recalls may cost."""
-        settings = self.rules.settings.priced
-        rates, horizon = prices.rates, settings.horizon
-        recall = self._recall_price(rates, size)
+        rates, horizon = prices.rates, self._horizon
         saved = rates.read * removed * horizon
-        if saved <= 0:
-            return None
-        odds = settings.caution * hazard.fresh * recall / saved
-        wait = math.ceil(hazard.fades * math.log(odds)) if odds > 1 else 0
-        return None if wait > _LONGEST_WAIT else max(wait, settings.recent_calls)
+        recall = self.rules.settings.priced.caution * self._recall_price(rates, size)
+        age = patience(self._faults.hazard(sort, paths), saved, recall) if recall else 0.0
+        return None if age > _LONGEST_WAIT else math.ceil(age)
+
+    def _paths(self, exchange: Exchange) -> tuple[str, ...]:
+        """The files that an output shows or changes; of a recalled one those of the original."""
+        origin = self._origins.get(exchange.call.id)
+        if origin is not None:
+            return origin[1]
+        return tuple({one.path: None for one in operations_of(exchange, self.transcript)})
+
+    @property
+    def _horizon(self) -> float:
+        """For how many LLM calls a cut is expected to serve."""
+        return expected_calls(self.rules.settings.priced.survival, self.transcript.llm_calls)
 
     def _recall_price(self, rates: Rates, size: int) -> float:
-        """What it costs to bring back an output: to write it, one more call, and to hold it from then on."""
-        held = rates.read * size * self.rules.settings.priced.horizon / 2
-        return rates.write * size + rates.read * self._request_tokens() + held + rates.output * _RECALL_TOKENS
+        return recall_price(rates, self._request_tokens(), size, self._horizon)
 
     def _request_tokens(self) -> float:
         """The size of the request, in estimated tokens."""
         return max(self.context.estimate, self.context.raw)
+
+    def _is_recall(self, exchange: Exchange) -> bool:
+        return exchange.call.name.lower() in self.transcript.vocabulary.recall
 
     def _size(self, exchange: Exchange, kind: ToolKind) -> int:
         if kind == TOOL_INPUT:
@@ -377,24 +310,23 @@ class PricedEngine(Engine):
         free = [one for one in self._free if one.position >= unsent and self._allowed(one.target)]
         self._free = []
         self._account(moment, free)
-        cut = self._cut(moment)
-        self._gained -= cut.price
-        if cut.position is not None and cut.rewritten and self._warm(moment) > COLD:
-            self._breaks += 1
+        cut, taken = self._cut(moment)
+        breaks = cut.rewritten > 0 and self._warm(moment) > COLD
+        self._purse.cut(cut.price, breaks=breaks)
+        if breaks:
             self._cut_at = self.transcript.llm_calls
-        paid: list[Proposal] = []
-        if cut.position is not None:
-            paid = list(self._taken(cut.position))
+        paid = self._taken(taken)
         self._chosen = sorted([*free, *paid], key=lambda one: (one.position, one.order))
+        removed = sum(one.tokens_removed for one in self._chosen)
         return Verdict(
             self.rules.settings.gate.mode,
             bool(self._chosen),
-            self.rules.settings.priced.horizon,
+            self._horizon,
             cut.position if paid else None,
             round(cut.rewritten),
-            sum(one.tokens_removed for one in self._chosen),
+            removed,
             cut.price if paid else 0.0,
-            self._prices(moment).rates.read * sum(one.tokens_removed for one in self._chosen),
+            self._prices(moment).rates.read * removed,
             None,
         )
 
@@ -403,15 +335,19 @@ class PricedEngine(Engine):
         call = self.transcript.llm_calls
         if call == self._billed:
             return
+        self._billed = call
         context = self._request_tokens()
         rates = self._prices(moment).at(context)
         new = self.tail_tokens(self.transcript.sent)
         warm = self._warm(moment)
         read = warm * rates.read + (1 - warm) * rates.write
-        self._billed = call
-        self._spent += read * (context - new) + rates.write * new
-        self._gained += read * self.removed_tokens
-        self._gained += rates.write * sum(one.tokens_removed for one in free)
+        saved = read * (self.removed_tokens - self._purse.returned)
+        saved += rates.write * sum(one.tokens_removed for one in free)
+        self._purse.request(read * (context - new) + rates.write * new, saved)
+        for one in free:
+            exchange = self.transcript.exchange(one.call)
+            if exchange is not None and one.strategy == TRIM:
+                self._purse.take_out(sort_of(exchange, self.transcript), call, one.original_tokens)
 
     def _warm(self, moment: Moment) -> float:
         """How likely what was sent before is still cached."""
@@ -426,40 +362,63 @@ class PricedEngine(Engine):
 
     def _allowed(self, target: Target) -> bool:
         """Whether a target may go: undecided, and no pointer leads to it."""
-        return not self._decided(target) and not (target[1] == TOOL_RESULT and target[0] in self._held)
+        return not self._decided(target) and not (target[1] == TOOL_RESULT and self._views.holds(target[0]))
 
-    def _cut(self, moment: Moment) -> Cut:
-        for target in [one for one in self._pieces if self._decided(one)]:
-            del self._pieces[target]
-        waiting = [one for target, one in self._pieces.items() if self._allowed(target)]
-        if not waiting:
-            return Cut()
+    def _cut(self, moment: Moment) -> tuple[Cut, list[Candidate]]:
+        """Where to cut, and what goes by that."""
+        self._candidates.drop(self._decided)
+        ripe = [one for one in self._candidates if self._allowed(one.target)]
+        ripe.sort(key=lambda one: one.position, reverse=True)
+        if not ripe:
+            return Cut(), []
         settings = self.rules.settings
-        prices = self._prices(moment)
-        rates, rules = prices.at(self._request_tokens()), prices.rules
-        most = self._gained + _RECALL_STAKE * self._spent
-        waiting = [one for one in waiting if self._recall_price(rates, one.size) <= most]
-        if not waiting:
-            return Cut()
-        self._largest = max(one.size for one in waiting)
-        waiting.sort(key=lambda one: one.position, reverse=True)
         if settings.gate.mode != "on":
-            return Cut(waiting[-1].position)
-        call = self.transcript.llm_calls
-        outlook = Outlook(
+            return Cut(ripe[-1].position), ripe
+        prices = self._prices(moment)
+        rates = prices.at(self._request_tokens())
+        outlook = self._outlook(moment, prices, rates)
+        pieces = [self._piece(one, rates) for one in ripe]
+        rewritten = self._rewritten(prices)
+        for bar in _BARS:
+            least = bar * settings.priced.caution
+            kept = [
+                at
+                for at, piece in enumerate(pieces)
+                if rates.read * piece.removed * outlook.horizon >= least * piece.odds * piece.recall
+            ]
+            cut = self.rules.choose([pieces[at] for at in kept], outlook, rewritten)
+            if cut.position is not None:
+                return cut, [ripe[at] for at in kept if ripe[at].position >= cut.position]
+        return Cut(), []
+
+    def _outlook(self, moment: Moment, prices: Prices, rates: Rates) -> Outlook:
+        call, context, settings = (
+            self.transcript.llm_calls,
+            self._request_tokens(),
+            self.rules.settings.priced,
+        )
+        purse, horizon = self._purse, self._horizon
+        mean, variance = purse.at_stake(rates, context, call, horizon)
+        return Outlook(
             rates.read,
             rates.write,
             self._warm(moment),
             call,
-            settings.priced.horizon,
-            settings.priced.patience,
-            self._signed + 1 if rules.signed and not moment.drops_thinking else 0,
-            self._gained + settings.priced.stake * self._spent,
-            _BREAK_FEE * rates.read * self._request_tokens(),
-            self._breaks + 1 <= _BREAK_RATE * (call + _BREAK_LEAD),
+            horizon,
+            settings.patience,
+            self._signed + 1 if prices.rules.signed and not moment.drops_thinking else 0,
+            purse.gained + settings.stake * purse.spent - mean,
+            variance,
+            _DOUBT,
+            SOON,
+            _BREAK_FEE * rates.read * context,
+            purse.may_break(call),
         )
-        pieces = [Piece(one.position, one.removed, one.since) for one in waiting]
-        return self.rules.choose(pieces, outlook, self._rewritten(prices))
+
+    def _piece(self, one: Candidate, rates: Rates) -> Piece:
+        age = self.transcript.llm_calls - one.born
+        odds = self._faults.hazard(one.sort, one.paths).at(age)
+        return Piece(one.position, one.removed, one.since, odds, self._recall_price(rates, one.size))
 
     def _rewritten(self, prices: Prices) -> Callable[[int], float]:
         """For a position what was cached behind it, or behind the last place before it that is found."""
@@ -479,17 +438,19 @@ class PricedEngine(Engine):
 
         return rewritten
 
-    def _taken(self, position: int) -> Iterator[Proposal]:
-        for target, one in list(self._pieces.items()):
-            if one.position < position or not self._allowed(target) or one.size > self._largest:
-                continue
+    def _taken(self, candidates: Sequence[Candidate]) -> list[Proposal]:
+        """The proposals for these, with their markers; the purse learns that they go."""
+        made: list[Proposal] = []
+        for one in candidates:
             proposal = self._made(one)
-            if proposal is None:
-                del self._pieces[target]
-            else:
-                yield proposal
+            if proposal is not None:
+                made.append(proposal)
+                self._purse.take_out(one.sort, one.born, one.size)
+        refused = {one.target for one in candidates} - {one.target for one in made}
+        self._candidates.drop(refused.__contains__)
+        return made
 
-    def _made(self, one: _Waiting) -> Proposal | None:
+    def _made(self, one: Candidate) -> Proposal | None:
         """The proposal with its marker, exactly."""
         reference = self.reference_of(one.exchange)
         if reference is None:
@@ -557,10 +518,7 @@ class PricedEngine(Engine):
     def _stand(self, exchange: Exchange, decision: Decision) -> None:
         super()._stand(exchange, decision)
         if decision.strategy_id == REPEAT:
-            alike = self._texts.get(exchange.result.text, ())
-            source = next((one for one in reversed(alike) if self._in_view(one)), None)
-            if source is not None:
-                self._held.add(source.call.id)
+            self._views.hold(self._views.find(exchange.result.text))
 
 
 def engine_for(

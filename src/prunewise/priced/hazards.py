@@ -1,0 +1,92 @@
+"""How likely what went is needed again, and for how many LLM calls a cut serves.
+
+Both were measured on recorded sessions (docs/explanation/priced-policy.md says on which); a session's own
+recalls raise the first for files and outputs of their sort. Knows no price.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+
+class Hazard(msgspec.Struct, frozen=True):
+    """How likely an output is needed once it is so many LLM calls old and has gone."""
+
+    fresh: float
+    """What fades with age."""
+    fades: float
+    """After so many calls that is down to a third (1/e)."""
+    lasts: float
+    """What does not fade."""
+
+    def at(self, age: float) -> float:
+        """The likelihood at an age."""
+        return min(1.0, self.fresh * math.exp(-age / self.fades) + self.lasts)
+
+    def times(self, factor: float) -> Hazard:
+        """So many times as likely."""
+        return Hazard(self.fresh * factor, self.fades, self.lasts * factor)
+
+    def age_at(self, likelihood: float) -> float:
+        """The age from which on it is no more likely than this; infinite where it never gets there."""
+        if likelihood <= self.lasts:
+            return math.inf
+        odds = self.fresh / (likelihood - self.lasts)
+        return self.fades * math.log(odds) if odds > 1 else 0.0
+
+
+HAZARDS: dict[str, Hazard] = {
+    "read": Hazard(0.20, 10.0, 0.015),
+    "list": Hazard(0.08, 12.0, 0.02),
+    "web": Hazard(0.10, 10.0, 0.015),
+    "other": Hazard(0.02, 10.0, 0.004),
+    "search": Hazard(0.10, 10.0, 0.01),
+    "git": Hazard(0.04, 10.0, 0.003),
+    "test": Hazard(0.01, 8.0, 0.001),
+    "follow": Hazard(0.01, 8.0, 0.001),
+    "change": Hazard(0.02, 8.0, 0.003),
+    "dedupe": Hazard(0.01, 8.0, 0.001),
+    "superseded-file-ops": Hazard(0.10, 8.0, 0.005),
+    "error-purge": Hazard(0.05, 8.0, 0.005),
+}
+"""By the sort of output, or by the strategy that found it stale."""
+
+SOON = 10.0
+"""After so many LLM calls half of what is ever needed again has been needed."""
+
+_OF_A_SORT = 0.3
+_OF_A_FILE = 1.0
+
+
+class Faults:
+    """What a session has recalled so far."""
+
+    def __init__(self) -> None:
+        self._sorts: Counter[str] = Counter()
+        self._paths: Counter[str] = Counter()
+
+    def add(self, sort: str, paths: Iterable[str]) -> None:
+        """Take in one recall."""
+        self._sorts[sort] += 1
+        self._paths.update(paths)
+
+    def hazard(self, sort: str, paths: Iterable[str]) -> Hazard:
+        """The hazard of an output, given its sort and the files that it shows or changes."""
+        factor = 1 + _OF_A_SORT * self._sorts[sort]
+        if self._paths:
+            factor += _OF_A_FILE * sum(self._paths[path] for path in paths)
+        return HAZARDS[sort].times(factor)
+
+
+SURVIVAL_AFTER = (0, 10, 40, 80)
+"""The numbers of LLM calls to which the entries of a survival table belong."""
+
+
+def expected_calls(survival: Sequence[float], calls: int) -> float:
+    """For how many LLM calls a cut serves, by a survival table, after so many of them."""
+    known = sum(calls >= after for after in SURVIVAL_AFTER[: len(survival)])
+    return survival[known - 1]
