@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prunewise.prices import Rates, Tier, assumed_prices
-from prunewise.tally import Balance, Tally
+from prunewise.tally import Account, Balance, Call, Tally
 from prunewise.transcript import Usage
 
 RATES = Rates(1.0, 0.1, 1.25, 2.0, 5.0)
@@ -51,7 +51,7 @@ class Twice:
     """Messages that are there only because something was recalled."""
 
     def __post_init__(self) -> None:
-        self.tally = Tally()
+        self.tally, self.account = Tally(), Account()
         self.pruned, self.whole = Provider(self.scale), Provider(self.scale)
 
     def add(self, *sizes: float) -> None:
@@ -71,10 +71,16 @@ class Twice:
             self.pruned.spent += 5 * usage.output
         else:
             self.whole.bill([size for at, size in enumerate(self.raw) if at not in self.extra], cold=cold)
-        self.tally.answer(usage, PRICES, warm=warm, recalls_only=recalls_only)
+        call = self.tally.answer(usage, warm=warm, recalls_only=recalls_only)
+        assert call is not None
+        self.account.add(call, "m")
+
+    @property
+    def balance(self) -> Balance:
+        return self.account.balance(lambda _: PRICES)
 
     def agrees(self, within: float = 1e-6) -> None:
-        balance = self.tally.balance
+        balance = self.balance
         assert balance.cost == pytest.approx(self.pruned.spent, rel=within)
         assert balance.without == pytest.approx(self.whole.spent, rel=within)
 
@@ -89,8 +95,8 @@ def test_what_is_left_out_before_it_is_sent_is_spared_its_writing_and_each_readi
     twice.add(10, 10)
     twice.call()
     twice.agrees()
-    assert twice.tally.balance.net == pytest.approx(4000 * (1.25 + 0.1))
-    assert twice.tally.balance.breaks == 0
+    assert twice.balance.net == pytest.approx(4000 * (1.25 + 0.1))
+    assert twice.balance.breaks == 0
 
 
 def test_a_cut_costs_the_tail_once_and_spares_reading_from_then_on():
@@ -100,7 +106,7 @@ def test_a_cut_costs_the_tail_once_and_spares_reading_from_then_on():
     twice.add(10, 10)
     twice.remove(0, 4000)
     twice.call()
-    balance = twice.tally.balance
+    balance = twice.balance
     twice.agrees()
     assert (balance.breaks, balance.break_cost) == (1, pytest.approx(1.15 * 4000))
     assert balance.net == pytest.approx(4000 * 0.1 - 1.15 * 4000)
@@ -119,12 +125,12 @@ def test_a_recall_costs_its_call_and_what_it_holds():
     twice.extra = {3, 4}
     for position in (3, 4):
         twice.tally.recalled(position, twice.raw[position])
-    twice.tally.note_recall()
+    twice.account.add_recall()
     twice.call()
     twice.add(10, 10)
     twice.call()
     twice.agrees()
-    balance = twice.tally.balance
+    balance = twice.balance
     assert balance.recalls == 1
     asked = 0.1 * (PREFIX + 2000) + 1.25 * 1010 + 5 * 100
     assert balance.recall_cost == pytest.approx(asked + 5020 * (1.25 + 0.1))
@@ -140,7 +146,7 @@ def test_where_the_cache_was_cold_it_would_have_been_cold_without_pruning_too():
     twice.add(10, 10)
     twice.call(cold=True)
     twice.agrees()
-    assert twice.tally.balance.net == pytest.approx(4000 * (1.25 + 1.25))
+    assert twice.balance.net == pytest.approx(4000 * (1.25 + 1.25))
 
 
 def test_a_break_that_hides_whether_the_cache_was_warm_counts_as_likely_as_it_was():
@@ -151,7 +157,7 @@ def test_a_break_that_hides_whether_the_cache_was_warm_counts_as_likely_as_it_wa
         twice.add(10, 10)
         twice.remove(0, 4000)
         twice.call(warm=warm)
-        return twice.tally.balance
+        return twice.balance
 
     assert broken(0.0).break_cost == 0
     assert broken(0.0).net == pytest.approx(4000 * 1.25)
@@ -166,18 +172,17 @@ def test_a_request_that_failed_is_not_counted_and_its_break_is():
     twice.tally.request(2)  # not answered
     twice.add(10)
     twice.call()
-    assert (twice.tally.balance.calls, twice.tally.balance.breaks) == (2, 1)
-    twice.tally.answer(Usage(10), PRICES)  # to nothing that went out
+    assert (twice.balance.calls, twice.balance.breaks) == (2, 1)
+    assert twice.tally.answer(Usage(10)) is None  # to nothing that went out
     twice.tally.request(3)
-    twice.tally.answer(Usage(0, 5), PRICES)  # which says nothing of the input
-    assert twice.tally.balance.calls == 2
+    assert twice.tally.answer(Usage(0, 5)) is None  # which says nothing of the input
 
 
 def test_requests_of_which_nobody_knows_are_not_counted():
     twice = Twice()
     twice.add(5000, 3000)
     twice.tally.unknown(2)
-    assert twice.tally.balance == Balance()
+    assert twice.balance == Balance()
     twice.add(10)
     twice.pruned.held = twice.whole.held = [PREFIX, 5000, 3000]
     twice.call()
@@ -206,14 +211,16 @@ def test_dollars_are_said_where_every_price_is_known():
     twice = Twice()
     twice.add(5000)
     twice.remove(0, 4000)
-    assert twice.tally.balance.net_dollars is None
+    assert twice.balance.net_dollars is None
     twice.call()
-    assert twice.tally.balance.net_dollars == pytest.approx(4000 * 1.25 * 2 / 1e6)
-    twice.tally.request(1)
-    twice.tally.answer(Usage(0, 1, 2000), assumed_prices("x"))
-    assert twice.tally.balance.net_dollars is None
-    both = twice.tally.balance.plus(twice.tally.balance)
-    assert (both.calls, both.net) == (4, pytest.approx(2 * twice.tally.balance.net))
+    assert twice.balance.net_dollars == pytest.approx(4000 * 1.25 * 2 / 1e6)
+    twice.add(10)
+    twice.call()
+    unpriced = {"m": PRICES, "x": assumed_prices("x")}
+    twice.account.add(Call(Usage(0, 1, 2000), 2000, 2000), "x")
+    assert twice.account.balance(unpriced.__getitem__).net_dollars is None
+    both = twice.balance.plus(twice.balance)
+    assert (both.calls, both.net) == (6, pytest.approx(2 * twice.balance.net))
 
 
 def test_an_hour_in_the_cache_and_a_larger_request_cost_what_they_cost():
@@ -223,12 +230,13 @@ def test_an_hour_in_the_cache_and_a_larger_request_cost_what_they_cost():
     tally.extend([4000])
     tally.remove(0, 3000)
     tally.request(1)
-    tally.answer(Usage(100, 1, 0, 900, 900), tiered)
-    assert tally.balance.cost == 100 + 900 * 2.0
-    assert tally.balance.without == pytest.approx(4000 * (100 + 900 * 2.0) / 1000 * 2)
-    assert tally.balance.share == 1 - tally.balance.cost / tally.balance.without
+    call = tally.answer(Usage(100, 1, 0, 900, 900))
+    assert call is not None
+    balance = call.bill(tiered)
+    assert balance.cost == 100 + 900 * 2.0
+    assert balance.without == pytest.approx(4000 * (100 + 900 * 2.0) / 1000 * 2)
+    assert balance.share == 1 - balance.cost / balance.without
     assert Balance().share == 0
-    assert not PRICES.tiers
 
 
 def test_what_nothing_was_written_of_is_priced_as_written():
@@ -236,8 +244,9 @@ def test_what_nothing_was_written_of_is_priced_as_written():
     tally.extend([1000])
     tally.remove(0, 400)
     tally.request(1)
-    tally.answer(Usage(0, 1, 600), PRICES)
-    assert tally.balance.without == pytest.approx(600 * 0.1 + 400 * 1.25)
+    call = tally.answer(Usage(0, 1, 600))
+    assert call is not None
+    assert call.bill(PRICES).without == pytest.approx(600 * 0.1 + 400 * 1.25)
 
 
 def test_how_the_provider_counts_can_be_learnt_before_anything_is_counted():
@@ -253,7 +262,7 @@ def test_how_the_provider_counts_can_be_learnt_before_anything_is_counted():
     twice.remove(4, 4000)
     twice.call()
     twice.agrees()
-    assert twice.tally.balance.calls == 1
+    assert twice.balance.calls == 1
 
 
 def test_another_model_counts_in_its_own_way():
@@ -263,12 +272,12 @@ def test_another_model_counts_in_its_own_way():
         for size in (1000, 2000):
             tally.extend([size])
             tally.request(len(tally))
-            tally.answer(Usage(int(scale * sum([1000, 2000, 1000, 2000][: len(tally)])), 1), PRICES)
+            tally.answer(Usage(int(scale * sum([1000, 2000, 1000, 2000][: len(tally)])), 1))
     tally.remove(0, 500)
     tally.request(4)
-    before = tally.balance.net
-    tally.answer(Usage(11_000, 1), PRICES, warm=0.0)
-    assert tally.balance.net - before == pytest.approx(2 * 500)
+    call = tally.answer(Usage(11_000, 1), warm=0.0)
+    assert call is not None
+    assert call.bill(PRICES).net == pytest.approx(2 * 500)
 
 
 def tens(tokens: float) -> int:

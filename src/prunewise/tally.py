@@ -10,7 +10,7 @@ one uncached input token is 1). Knows sizes, usage and prices; no message, no cl
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 
 import msgspec
@@ -73,6 +73,64 @@ class Balance(msgspec.Struct, frozen=True):
         )
 
 
+class Call(msgspec.Struct, frozen=True, gc=False):
+    """One LLM call in tokens, as it was counted and as it would have been: all that its price depends on."""
+
+    usage: Usage
+    read: float
+    """What would have been read from the cache without pruning."""
+    whole: float
+    """The input that there would have been."""
+    broken: bool = False
+    missed: float = 0.0
+    """What a cache break kept from being read."""
+    held_read: float = 0.0
+    """What is in the request only because it was recalled, and would be read; what would not."""
+    held_new: float = 0.0
+    recalls_only: bool = False
+    """Whether the model asked for nothing but what was pruned: without pruning there is no such call."""
+
+    def bill(self, prices: Prices) -> Balance:
+        """What the call comes to."""
+        usage = self.usage
+        rates, raw = prices.at(_tokens(usage)), prices.at(self.whole)
+        beyond = _beyond(usage, rates) * raw.input / rates.input
+        cost = _cost(usage, rates)
+        without = self.read * raw.read + max(0.0, self.whole - self.read) * beyond
+        broken = self.missed * (beyond - raw.read)
+        recalled = self.held_read * raw.read + self.held_new * beyond
+        if self.recalls_only:
+            cost, without = cost + usage.output * rates.output, 0.0
+            recalled = cost - broken
+        saved = prices.dollars(without - cost)
+        return Balance(
+            1, cost, without, int(self.broken), broken, 0, recalled, saved or 0.0, int(saved is not None)
+        )
+
+
+class Account:
+    """Calls and recalls, added up. Prices are looked up when somebody asks: that may be never."""
+
+    def __init__(self) -> None:
+        self._balance = Balance()
+        self._waiting: list[tuple[Call, str]] = []
+
+    def add(self, call: Call, model: str) -> None:
+        """One more call, which this model answered."""
+        self._waiting.append((call, model))
+
+    def add_recall(self) -> None:
+        """The model asked for something that was pruned."""
+        self._balance = msgspec.structs.replace(self._balance, recalls=self._balance.recalls + 1)
+
+    def balance(self, prices: Callable[[str], Prices]) -> Balance:
+        """What it comes to; `prices` gives a model's."""
+        waiting, self._waiting = self._waiting, []
+        for call, model in waiting:
+            self._balance = self._balance.plus(call.bill(prices(model)))
+        return self._balance
+
+
 class _Scale(msgspec.Struct):
     """How the provider counts: what one call has more than the one before, as so many tokens for each
     estimated token and so many for each message; by least squares.
@@ -109,6 +167,9 @@ _LEAST_SPREAD = 0.01
 """Where sizes and numbers of messages are nearer than this to a proportion, they are not told apart."""
 _NEAR = 0.02
 """A cache that holds all of the last request but this share of it holds all of it: some grow in steps."""
+
+_STEP = 256
+"""And so do some that grow in larger steps, in tokens: two of the largest."""
 
 
 class _Sums:
@@ -147,7 +208,6 @@ class Tally:
     """The account of one conversation, kept as it grows. Sizes are estimated tokens; usage scales them."""
 
     def __init__(self) -> None:
-        self.balance = Balance()
         self._ends: list[float] = [0.0]
         self._removed = _Sums()
         self._recalled = _Sums()
@@ -198,10 +258,6 @@ class Tally:
         """So many tokens of a message are there only because something was pruned and recalled."""
         self._recalled.put(position, self._recalled.get(position) + tokens)
 
-    def note_recall(self) -> None:
-        """The model asked for something that was pruned."""
-        self.balance = msgspec.structs.replace(self.balance, recalls=self.balance.recalls + 1)
-
     @property
     def broken(self) -> bool:
         """Whether something that was sent before has changed since."""
@@ -223,31 +279,23 @@ class Tally:
         self._scale = _Scale()
         self._counted = None
 
-    def answer(self, usage: Usage, prices: Prices, *, warm: float = 1.0, recalls_only: bool = False) -> None:
-        """The request that went out last was answered.
+    def answer(self, usage: Usage, *, warm: float = 1.0, recalls_only: bool = False) -> Call | None:
+        """The request that went out last was answered: the call; None where nothing is known of it.
 
         Args:
             usage: what the provider counted.
-            prices: what the model costs.
             warm: how likely what the request before left was still cached. It counts only where a break
                 hides whether it was.
-            recalls_only: whether the model asked for nothing but what was pruned: without pruning there
-                would have been no such call.
+            recalls_only: whether the model asked for nothing but what was pruned.
         """
         messages = self._taken(usage)
         if messages is None:
-            return
-        bill = self._bill(usage, prices, messages, self._measured(messages, usage), warm)
-        if recalls_only:
-            cost = bill.cost + usage.output * prices.at(_tokens(usage)).output
-            bill = msgspec.structs.replace(bill, cost=cost, without=0.0, recall_cost=cost - bill.break_cost)
-        else:
+            return None
+        call = self._call(usage, messages, self._measured(messages, usage), warm, recalls_only=recalls_only)
+        if not recalls_only:
             self._would_be = messages
-        saved = prices.dollars(bill.net)
-        self.balance = self.balance.plus(
-            msgspec.structs.replace(bill, dollars=saved or 0.0, priced_calls=int(saved is not None))
-        )
         self._settle(messages, usage)
+        return call
 
     def learn(self, usage: Usage) -> None:
         """The same, only to know how the provider counts: nothing had been pruned."""
@@ -275,10 +323,9 @@ class Tally:
         self._answered, self._counted, self._changed = messages, _tokens(usage), None
         self._estimated = self._as_sent(messages)
 
-    def _bill(self, usage: Usage, prices: Prices, messages: int, scale: float, warm: float) -> Balance:
+    def _call(self, usage: Usage, messages: int, scale: float, warm: float, *, recalls_only: bool) -> Call:
         tokens = _tokens(usage)
-        rates = prices.at(tokens)
-        found = self._found(usage.cache_read, scale, prices.rules.step)
+        found = self._found(usage.cache_read, scale)
         broken = self._changed is not None
         place = max(found, self._would_be) if broken else min(found, self._would_be)
         missed = 0.0  # what would have been read beyond what was; negative after a call that would not be
@@ -289,24 +336,22 @@ class Tally:
         if broken:
             back = warm * back + (1 - warm) * self._removed.before(found)
             held = warm * held + (1 - warm) * self._recalled.before(found)
-        read = usage.cache_read + missed + scale * (back - held)
-        whole = tokens + scale * (self._removed.before(messages) - self._recalled.before(messages))
-        raw = prices.at(whole)
-        beyond = _beyond(usage, rates) * raw.input / rates.input
-        held_beyond = self._recalled.before(messages) - held
-        return Balance(
-            calls=1,
-            cost=_cost(usage, rates),
-            without=read * raw.read + max(0.0, whole - read) * beyond,
-            breaks=int(broken),
-            break_cost=missed * (beyond - raw.read) if broken else 0.0,
-            recall_cost=scale * (held * raw.read + held_beyond * beyond),
+        recalled = self._recalled.before(messages)
+        return Call(
+            usage,
+            usage.cache_read + missed + scale * (back - held),
+            tokens + scale * (self._removed.before(messages) - recalled),
+            broken,
+            missed if broken else 0.0,
+            scale * held,
+            scale * (recalled - held),
+            recalls_only,
         )
 
-    def _found(self, read: int, scale: float, step: int) -> int:
+    def _found(self, read: int, scale: float) -> int:
         """How many messages of the last request the cache held, as they go out now."""
         whole = None if self._changed is not None else self._counted
-        if whole is not None and read >= whole - max(_NEAR * whole, 2 * step):
+        if whole is not None and read >= whole - max(_NEAR * whole, _STEP):
             return self._answered
 
         def counted(messages: int) -> float:

@@ -222,7 +222,8 @@ def test_a_request_that_failed_costs_nothing():
     before = talk.settle().calls
     talk.pruner.project(talk.natives, ids=talk.ids, now=talk.now)
     talk.add(assistant("half", usage={"input": 1, "output": 1}, stopReason="error"))
-    talk.pruned.held, talk.whole.held = talk.pruned.held, talk.whole.held
+    talk.pruner.project(talk.natives, ids=talk.ids, now=talk.now)
+    talk.add(assistant("no input told", usage={"input": 0, "output": 1}))
     talk.run("ok")
     assert talk.settle().calls == before + 1
 

@@ -18,8 +18,8 @@ import msgspec
 from prunewise.cache import UNTOLD, Warmth
 from prunewise.engine import Engine, Rules, place_of
 from prunewise.ledger import Decision, Target
-from prunewise.prices import Prices, assumed_prices, prices_for
-from prunewise.tally import Balance, Tally
+from prunewise.prices import UNKNOWN, Prices, assumed_prices, prices_for, rules_for
+from prunewise.tally import Account, Balance, Tally
 from prunewise.tokens import text_tokens
 from prunewise.transcript import Message, ToolCall, Transcript, Usage
 
@@ -44,8 +44,8 @@ class Accounting:
 
     def __init__(self, rules: Rules) -> None:
         self.tally = Tally()
-        self.earlier: Balance | None = None
-        """What the ledger says of the LLM calls before this one came to be; None where it says nothing."""
+        self._account = Account()
+        self._earlier: Account | None = None
         self._rules = rules
         self._begun = False
         self._expected: int | None = None
@@ -56,6 +56,16 @@ class Accounting:
         self._cached = False
         """Whether the provider has told of a cache."""
         self._book: dict[str, Prices] = {}
+
+    @property
+    def balance(self) -> Balance:
+        """What the LLM calls since this one came to be amount to."""
+        return self._account.balance(self.prices)
+
+    @property
+    def earlier(self) -> Balance | None:
+        """What the ledger says of those before; None where it says nothing."""
+        return None if self._earlier is None else self._earlier.balance(self.prices)
 
     def under(self, rules: Rules) -> Accounting:
         """This, gone on with under other rules."""
@@ -80,7 +90,7 @@ class Accounting:
         events = _decided(engine, standing)
         if events:
             self._repeat(transcript, events)
-            self.earlier, tally.balance = tally.balance, Balance()
+            self._earlier, self._account = self._account, Account()
         else:
             self._learn(transcript)
 
@@ -145,17 +155,18 @@ class Accounting:
             return
         if last is not None and last.model != message.model:
             self.tally.other_model()
-        prices = self.prices(message.model)
-        warm = self._warm(last, message, usage, prices)
-        self.tally.answer(usage, prices, warm=warm, recalls_only=_recalls_only(message, transcript))
+        warm = self._warm(last, message, usage)
+        call = self.tally.answer(usage, warm=warm, recalls_only=_recalls_only(message, transcript))
+        if call is not None:
+            self._account.add(call, message.model)
 
-    def _warm(self, last: Message | None, message: Message, usage: Usage, prices: Prices) -> float:
+    def _warm(self, last: Message | None, message: Message, usage: Usage) -> float:
         """How likely the cache was still warm, to go by the pause; what usage says of it is learnt."""
         self._cached = self._cached or usage.cache_read + usage.cache_write > 0
         if not self._cached or last is None or last.usage is None or last.model != message.model:
             return 0.0
         pause = None if message.time is None or last.time is None else max(0.0, message.time - last.time)
-        likely = self._warmth.probability(pause, prices.rules)
+        likely = self._warmth.probability(pause, rules_for(message.model) or UNKNOWN)
         if pause is not None and not self.tally.broken:
             sent = last.usage.context_tokens - last.usage.output
             self._warmth = self._warmth.after(pause, hit=usage.cache_read >= _FOUND * sent)
@@ -176,7 +187,7 @@ class Accounting:
                 whole.add(asked)
                 self.tally.recalled(asked, self._rules.estimator.message(transcript.messages[asked]))
             self.tally.recalled(exchange.result_position, self._rules.estimator.content(exchange.result))
-            self.tally.note_recall()
+            self._account.add_recall()
 
 
 def _answers(transcript: Transcript) -> list[int]:

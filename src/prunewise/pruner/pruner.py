@@ -603,7 +603,7 @@ class Pruner:
             len(engine.masked),
             self._ledger.removed_by_strategy,
             self.cache_breaks,
-            self._accounting.tally.balance,
+            self._accounting.balance,
             self._accounting.earlier,
         )
 
