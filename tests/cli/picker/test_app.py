@@ -246,6 +246,20 @@ def test_groups_by_tool_and_by_path_fold_and_are_selected_as_one(session: Sample
     drive(session.path, steps)
 
 
+def test_a_group_is_looked_at_as_a_batch_with_its_price(session: Sample):
+    async def steps(picker: Driven) -> None:
+        await picker.press("g", "g", "home", "end", "up")
+        assert picker.here == "lib/b.py"
+        assert "all of lib/b.py" in picker.screen
+        assert "takes 141 tokens out of each request" in picker.screen
+        assert "output, " not in picker.screen
+        await picker.press("p", "y")
+        assert picker.statuses["call_other"] == "pruned"
+        assert "all of it is pruned already" in picker.screen
+
+    drive(session.path, steps, size=(160, 50))
+
+
 # ---------------------------------------------------------------- the mouse
 
 

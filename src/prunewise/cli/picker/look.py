@@ -42,18 +42,24 @@ class Look(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._content: tuple[str, str, Sequence[Fact], str, str] = ("", "", (), "", "")
+        self._content: tuple[str, str, Sequence[Fact], str, str | None] = ("", "", (), "", None)
         self._top: list[list[_Styled]] = []
         self._output = Wrapped("", 1)
 
     def show(
-        self, title: str, facts: Sequence[Fact], marker: str, output: str, *, subtitle: str = ""
+        self,
+        title: str,
+        facts: Sequence[Fact],
+        *,
+        subtitle: str = "",
+        marker: str = "",
+        output: str | None = None,
     ) -> None:
-        """Show one part from its top."""
-        again = (title, subtitle, facts, marker, output)
-        if again == self._content:
+        """Show one thing from its top; without an output, what else is said of it."""
+        content = (title, subtitle, facts, marker, output)
+        if content == self._content:
             return
-        self._content = again
+        self._content = content
         self._lay_out()
         self.scroll_to(y=0, animate=False)
 
@@ -75,11 +81,11 @@ class Look(ScrollView, can_focus=True):
         if marker:
             top.append([("look--rule", _rule("marker", width))])
             top += [[("look--marker", line)] for line in _lines(marker, width)]
-        if title:
+        if output is not None:
             top.append([("look--rule", _rule(f"output, {len(output):,} characters", width))])
         self._top = top
-        self._output = Wrapped(output, width)
-        if len(output) <= _LONG:
+        self._output = Wrapped(output or "", width)
+        if output is not None and len(output) <= _LONG:
             self._output.reach(_LONG)
         self._reach()
         self.refresh()

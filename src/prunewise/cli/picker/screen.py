@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal, cast
 
 from textual import on, work
@@ -34,6 +34,7 @@ from prunewise.cli.picker.rows import (
 )
 from prunewise.cli.picker.sitting import Sitting
 from prunewise.errors import PrunewiseError, RefusedError
+from prunewise.ledger import Target
 from prunewise.transcript import TOOL_INPUT
 from prunewise.wording import count
 
@@ -168,9 +169,11 @@ class PickerScreen(Screen[None]):
 
     def _show_in(self, look: Look) -> None:
         line, sitting = self.exchanges.current, self.sitting
-        if not isinstance(line, Row):
-            name = f"{line.name}: {count(len(line.targets), 'part')}" if isinstance(line, Group) else ""
-            look.show(name, (), "", "")
+        if isinstance(line, Group):
+            look.show(f"all of {line.name}", self._price_of(line.targets))
+            return
+        if line is None:
+            look.show("", ())
             return
         part, desk = line.part, sitting.desk
         age = f"{count(line.age, 'LLM call')} ago" if line.age else "not sent yet"
@@ -184,10 +187,19 @@ class PickerScreen(Screen[None]):
         look.show(
             f"{what}{line.tool} {cell(part.exchange.call.text)}",
             facts,
-            desk.pruner.marker(part.target),
-            sitting.output_of(part),
             subtitle=status,
+            marker=desk.pruner.marker(part.target),
+            output=sitting.output_of(part),
         )
+
+    def _price_of(self, targets: Iterable[Target]) -> list[price.Fact]:
+        """What it costs and saves now to prune all of these that are not pruned yet."""
+        try:
+            verdict = self.sitting.pruning(targets).verdict
+        except RefusedError:
+            return [("pruning", "all of it is pruned already")]
+        assert verdict is not None
+        return price.prune_price(verdict, self.sitting.warmth(time.time()))
 
     @on(ExchangeList.Selected)
     def _show_chosen(self) -> None:
