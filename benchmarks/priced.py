@@ -163,7 +163,7 @@ def recordings(paths: Sequence[str]) -> list[tuple[str, Recording]]:
             print(f"left out: {source.name}: {error}", file=sys.stderr)
             continue
         for recording in loaded:
-            lineage = session._lineage(recording)  # noqa: SLF001
+            lineage = session.lineage_of(recording)
             if recording.llm_calls < LEAST_CALLS or lineage in seen:
                 continue
             account = open_account(stretches(recording))

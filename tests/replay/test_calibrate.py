@@ -8,7 +8,7 @@ from tests.build import flat, used, user
 
 from prunewise import tools
 from prunewise.recording import Epoch, LLMCall, Recording
-from prunewise.replay.calibrate import calibrate, is_first, tried
+from prunewise.replay.calibrate import calibrate, is_first, survival
 from prunewise.replay.session import Question
 from prunewise.settings import DEFAULTS
 
@@ -25,12 +25,23 @@ def recording(name: Any):
 def test_it_fits_on_one_half_and_reports_on_the_other():
     sessions = [recording(f"s{n}") for n in range(4)]
     short = msgspec.structs.replace(sessions[0], epochs=())
-    found = calibrate([*sessions, short], Question(()), {"trim_lines": (8, 2)})
+    told: list[tuple[int, int]] = []
+    found = calibrate([*sessions, short], Question(()), {"trim_lines": (8, 2)}, lambda *at: told.append(at))
     assert found.fitted_on == sum(map(is_first, sessions))
     assert found.held_out == 4 - found.fitted_on
     assert found.saved >= found.by_default > 0.3
     assert found.gains
+    assert found.settings == found.fitted
     assert found.settings.trim_lines == 2
+    assert found.worst > 0
+    assert [done for done, _ in told] == list(range(1, told[-1][1] + 1))
+
+
+def test_where_the_other_half_does_not_gain_the_defaults_stay():
+    sessions = [recording(f"s{n}") for n in range(4)]
+    found = calibrate(sessions, Question(()), {"trim_lines": (8, 9)})
+    assert found.settings == DEFAULTS.priced
+    assert not found.gains
 
 
 def test_without_sessions_the_defaults_stay():
@@ -39,6 +50,20 @@ def test_without_sessions_the_defaults_stay():
     assert not found.gains
 
 
-def test_the_defaults_are_tried_first():
-    assert tried()[0] == DEFAULTS.priced
-    assert len(tried()) == len({str(one) for one in tried()})
+def clocked(*pauses: float, failed: int = -1) -> Recording:
+    """A session whose LLM calls come after such pauses."""
+    now, calls = 0.0, []
+    for at, pause in enumerate(pauses):
+        now += pause
+        calls.append(LLMCall(at, time=now, failed=at == failed))
+    return Recording("pi", "s", "s", (Epoch((), tuple(calls)),), tools.PI)
+
+
+def test_the_survival_table_is_the_mean_of_what_is_left_until_the_end_or_a_long_pause():
+    whole = clocked(*[1.0] * 300)
+    assert survival([whole], (1, 2, 3, 4)) == (1, 2, 3, 110), "too few calls at first: they stay as they were"
+    assert survival([whole] * 21, (1, 2, 3, 4)) == (296, 276, 240, 110)
+    halved = clocked(*[1.0] * 150, 601.0, *[1.0] * 149)
+    assert survival([halved] * 21, (1, 2, 3, 4)) == (146, 126, 90, 63)
+    failed = clocked(*[1.0] * 301, failed=7)
+    assert survival([failed] * 21, (1, 2, 3, 4)) == (296, 276, 240, 110)

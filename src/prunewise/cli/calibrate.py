@@ -2,46 +2,136 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
 import click
 import msgspec
 
 from prunewise.cli import console
-from prunewise.errors import PrunewiseError
+from prunewise.cli.progress import EVERY_SECONDS
+from prunewise.errors import InputError, PrunewiseError
 from prunewise.wording import count
+
+if TYPE_CHECKING:
+    from prunewise.recording import Recording
+    from prunewise.replay.calibrate import Calibrated, Step
 
 
 @click.command(epilog="Example: prunewise calibrate ~/.pi/agent/sessions")
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def calibrate(*, paths: tuple[str, ...], as_json: bool) -> None:
+@click.option("--write", is_flag=True, help="Write the settings without asking, if the other half gains.")
+@click.option("--settings", metavar="FILE", help="Write them to this file, not to the one that pi reads.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; ask nothing.")
+def calibrate(*, paths: tuple[str, ...], write: bool, settings: str | None, as_json: bool) -> None:
     """Fit the priced policy's settings to recorded sessions.
 
     They are fitted on one half of the sessions in PATHS (files, folders or globs), and tried on the other.
-    Nothing is written: the settings are printed, for the settings file.
+    Only where that half gains for certain are they written: with --write, or where you say so when asked.
+    Only keys under "priced" change.
     """
-    from prunewise.recording import Recording
-    from prunewise.replay import corpus
     from prunewise.replay.calibrate import calibrate as fit
     from prunewise.replay.session import Question
+    from prunewise.stores import settings_files
 
-    found: list[Recording] = []
+    found = _recordings(paths)
+    with _told() as step:
+        result = fit(found, Question(()), step=step)
+    changes = _changes(result)
+    target = settings or str(settings_files.extension_file())
+    if not as_json:
+        console.write("".join(f"{line}\n" for line in _lines(result, changes)))
+    if changes and not write and not as_json and console.is_interactive():
+        write = console.confirm(f"Write them to {target}?")
+    written = bool(changes) and write
+    if written:
+        for key, value in changes.items():
+            settings_files.write(target, key, value)
+    if as_json:
+        document: dict[str, Any] = msgspec.to_builtins(result)
+        console.write_json({**document, "gains": result.gains, "written": target if written else None})
+    elif written:
+        console.write(f"written to {target}; they hold where the policy is priced\n")
+
+
+def _recordings(paths: tuple[str, ...]) -> list[Recording]:
+    """The sessions in these paths, copies and forks counted once.
+
+    Raises:
+        InputError: there is none.
+    """
+    from prunewise.replay import corpus
+    from prunewise.replay.session import lineage_of
+
+    found: dict[str, Recording] = {}
     for source in corpus.find(paths).sources:
         try:
-            found += corpus.load(source)
+            for recording in corpus.load(source):
+                found.setdefault(lineage_of(recording) or f"{source.name} {recording.session}", recording)
         except PrunewiseError as error:
             console.warn([f"left out: {error}"])
-    result = fit(found, Question(()))
-    if as_json:
-        console.write_json(msgspec.to_builtins(result))
-        return
+    if not found:
+        message = "no session could be read: there is nothing to fit to"
+        raise InputError(message)
+    return list(found.values())
+
+
+def _changes(result: Calibrated) -> dict[str, object]:
+    """What would be written: the fitted settings that differ from the defaults, where they gain."""
+    from prunewise.settings import DEFAULTS, get
+
+    if not result.gains:
+        return {}
+    after = msgspec.structs.replace(DEFAULTS, priced=result.settings)
+    keys = [f"priced.{field.encode_name}" for field in msgspec.structs.fields(result.settings)]
+    values = {key: get(after, key) for key in keys}
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in values.items()
+        if value != get(DEFAULTS, key)
+    }
+
+
+def _lines(result: Calibrated, changes: dict[str, object]) -> list[str]:
+    recalls = f"{result.recalls_per_100_blocks:.1f}; by default {result.recalls_by_default:.1f}"
     lines = [
         f"fitted on {count(result.fitted_on, 'session')}, tried on {count(result.held_out, 'other')}",
         f"saved there: {result.saved:.1%} of the input cost; by default {result.by_default:.1%}",
         f"the difference is {result.low:+.1%} to {result.high:+.1%} in 90% of resamples",
-        f"recalls for each 100 pruned blocks: {result.recalls_per_100_blocks:.1f}",
-        "the defaults stay: the other half does not gain for certain",
+        f"worst session there: {result.worst:+.1%}",
+        f"recalls for each 100 pruned blocks: {recalls}",
     ]
-    if result.gains:
-        settings = msgspec.json.encode({"policy": "priced", "priced": result.settings})
-        lines[-1] = f"settings: {settings.decode()}"
-    console.write("".join(f"{line}\n" for line in lines))
+    if not changes:
+        return [*lines, "the defaults stay: the other half does not gain for certain"]
+    shown = (f"  {key} = {msgspec.json.encode(value).decode()}" for key, value in changes.items())
+    return [*lines, "settings:", *shown]
+
+
+@contextmanager
+def _told() -> Generator[Step]:
+    """Who is told how far it is: a bar on a terminal, a plain line now and then elsewhere; on stderr."""
+    if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]
+        yield _plainly()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda done, trials: shown.update(task, completed=done, total=trials)
+
+
+def _plainly() -> Step:
+    said = time.monotonic()
+
+    def step(done: int, trials: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= EVERY_SECONDS:
+            said = time.monotonic()
+            console.complain(f"{done:,} of {count(trials, 'trial')}")
+
+    return step

@@ -1,33 +1,42 @@
 """Fit the priced policy's settings to recorded sessions, on one half of them, and try them on the other.
 
-A session's half is told by a digest of its id, so that it stays the same. Of all settings tried, the one
-that saves most on the first half counts, as long as no session there comes out worse than the floor;
-what it brings is then said of the second half alone, beside the defaults, with an interval.
+A session's half is told by a digest of its id, so that it stays the same. The survival table is measured
+on the first half; ages, sizes and patience are fitted there one after the other: of each the value that
+saves most, as long as no session comes out worse than the floor. What the fitted settings bring is then
+said of the second half alone, beside the defaults, with an interval.
 """
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
 
-from prunewise.recording import Recording
+from prunewise.priced.hazards import SURVIVAL_AFTER
+from prunewise.recording import Epoch, Recording
 from prunewise.replay.policies import of_settings
-from prunewise.replay.session import Question, replay
+from prunewise.replay.session import Net, Question
 from prunewise.settings import DEFAULTS, Priced, Settings
 
 LEAST_CALLS = 20
+"""Shorter sessions are not tried; for the survival table they count."""
 FLOOR = -0.02
 """What the worst session of the first half may lose, as a part of its cost."""
 RESAMPLES = 1000
+PAUSE = 600.0
+"""After so many seconds what was cached is taken to be gone, and a cut costs nothing."""
+LEAST_SAMPLES = 200
+"""With fewer LLM calls than this behind it, an entry of the survival table stays as it was."""
 GRID: Mapping[str, Sequence[float]] = {
-    "recent_calls": (2, 3, 4),
+    "recent_calls": (2, 3, 4, 6),
+    "min_tokens": (100, 200, 400),
+    "trim_tokens": (500, 1000, 2000),
     "patience": (0.5, 0.75, 1.0),
-    "horizon": (24, 32),
+    "caution": (0.5, 1.0, 2.0),
 }
+"""What is tried, in this order, beside the survival table."""
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,6 +54,8 @@ class Calibrated(msgspec.Struct, frozen=True, rename="camel"):
 
     settings: Priced
     """The fitted ones, where they gain on the held-out half; else the defaults."""
+    fitted: Priced
+    """The fitted ones, whatever came of them."""
     fitted_on: int
     held_out: int
     saved: float
@@ -52,7 +63,10 @@ class Calibrated(msgspec.Struct, frozen=True, rename="camel"):
     low: float
     high: float
     """90% of resamples of the held-out sessions lie between these, in favour of the fitted settings."""
+    worst: float
+    """What the worst held-out session saved, under the fitted settings."""
     recalls_per_100_blocks: float
+    recalls_by_default: float
 
     @property
     def gains(self) -> bool:
@@ -60,23 +74,13 @@ class Calibrated(msgspec.Struct, frozen=True, rename="camel"):
         return self.low > 0
 
 
+Step = Callable[[int, int], None]
+"""Is told how many of how many trials are done; one trial is one settings value on one session."""
+
+
 def is_first(recording: Recording) -> bool:
     """Whether a session belongs to the half that settings are fitted to."""
     return blake2b(recording.session.encode(), digest_size=1).digest()[0] % 2 == 0
-
-
-def outcome(recording: Recording, settings: Settings, question: Question) -> Outcome:
-    """What one settings value comes to on one session."""
-    policy = of_settings("tried", settings, "tried")
-    asked = msgspec.structs.replace(question, policies=(of_settings("none", _OFF, ""), policy))
-    row = replay(recording, asked)
-    none, tried = row.figures[:2]
-    return Outcome(none.net_cost, none.net_cost - tried.net_cost, tried.missed.blocks, tried.missed.recalls)
-
-
-_OFF = msgspec.structs.replace(
-    DEFAULTS, enabled=False, pruning=msgspec.structs.replace(DEFAULTS.pruning, enabled=False)
-)
 
 
 def with_priced(priced: Priced, settings: Settings = DEFAULTS) -> Settings:
@@ -89,50 +93,139 @@ def with_priced(priced: Priced, settings: Settings = DEFAULTS) -> Settings:
     )
 
 
-def tried(grid: Mapping[str, Sequence[float]] = GRID) -> list[Priced]:
-    """The settings to try, the defaults first."""
-    found = [
-        msgspec.structs.replace(DEFAULTS.priced, **dict(zip(grid, values, strict=True)))
-        for values in itertools.product(*grid.values())
-    ]
-    return [DEFAULTS.priced, *(one for one in found if one != DEFAULTS.priced)]
+# ---------------------------------------------------------------- the survival table
+
+
+def survival(recordings: Iterable[Recording], otherwise: Sequence[float]) -> tuple[float, ...]:
+    """For how many LLM calls a cut serves that is made after 0, 10, 40 and 80 of them: the means.
+
+    It serves until the session ends, is compacted or rewound, or pauses so long that the cache is gone.
+
+    Args:
+        recordings: sessions of any length.
+        otherwise: what holds where too little was seen.
+    """
+    calls = [0] * len(SURVIVAL_AFTER)
+    left = [0] * len(SURVIVAL_AFTER)
+    for recording in recordings:
+        made = 0
+        for length in (length for epoch in recording.epochs for length in _stretches(epoch)):
+            for remaining in range(length, 0, -1):
+                entry = sum(made >= after for after in SURVIVAL_AFTER) - 1
+                calls[entry] += 1
+                left[entry] += remaining
+                made += 1
+    return tuple(
+        round(left[entry] / calls[entry]) if calls[entry] >= LEAST_SAMPLES else known
+        for entry, known in enumerate(otherwise)
+    )
+
+
+def _stretches(epoch: Epoch) -> list[int]:
+    """The lengths of an epoch's runs of LLM calls without a long pause."""
+    lengths: list[int] = []
+    last: float | None = None
+    for call in epoch.calls:
+        if call.failed:
+            continue
+        paused = last is not None and call.time is not None and call.time - last > PAUSE
+        if paused or not lengths:
+            lengths.append(0)
+        lengths[-1] += 1
+        last = call.time if call.time is not None else last
+    return lengths
+
+
+# ---------------------------------------------------------------- fitting
+
+
+class _Trials:
+    """Settings tried on sessions; each is opened once."""
+
+    def __init__(self, recordings: Sequence[Recording], question: Question) -> None:
+        self._sessions = [Net(recording, question) for recording in recordings]
+        self._known: dict[Priced, list[Outcome]] = {}
+
+    def of(self, priced: Priced, done: Callable[[], None]) -> list[Outcome]:
+        """What one settings value comes to, session by session."""
+        if priced not in self._known:
+            policy = of_settings("tried", with_priced(priced), "tried")
+            found: list[Outcome] = []
+            for session in self._sessions:
+                found.append(Outcome(*session.of(policy)))
+                done()
+            self._known[priced] = found
+        else:
+            for _ in self._sessions:
+                done()
+        return self._known[priced]
 
 
 def calibrate(
     recordings: Iterable[Recording],
     question: Question,
     grid: Mapping[str, Sequence[float]] = GRID,
+    step: Step = lambda done, trials: None,  # noqa: ARG005
 ) -> Calibrated:
     """Fit on the first half, and report on the second."""
-    counted = [one for one in recordings if one.llm_calls >= LEAST_CALLS]
-    first = [one for one in counted if is_first(one)]
-    second = [one for one in counted if not is_first(one)]
-    best, most = DEFAULTS.priced, float("-inf")
-    for priced in tried(grid):
-        outcomes = [outcome(one, with_priced(priced), question) for one in first]
-        worst = min((one.saved / one.base for one in outcomes if one.base), default=0.0)
-        total = _share(outcomes)
-        if total > most and (worst >= FLOOR or priced == DEFAULTS.priced):
-            best, most = priced, total
-    fitted = [outcome(one, with_priced(best), question) for one in second]
-    plain = [outcome(one, with_priced(DEFAULTS.priced), question) for one in second]
+    found = list(recordings)
+    first = [one for one in found if is_first(one)]
+    fitting = _Trials([one for one in first if one.llm_calls >= LEAST_CALLS], question)
+    held = [one for one in found if not is_first(one) and one.llm_calls >= LEAST_CALLS]
+    fitted_on = sum(one.llm_calls >= LEAST_CALLS for one in first)
+    trials = fitted_on * (2 + sum(map(len, grid.values()))) + 2 * len(held)
+    done = 0
+
+    def tried() -> None:
+        nonlocal done
+        done += 1
+        step(done, trials)
+
+    best = DEFAULTS.priced
+    most = _merit(fitting.of(best, tried))
+    table = survival(first, best.survival)
+    choices: list[tuple[str, Sequence[object]]] = [("survival", (table,)), *grid.items()]
+    for name, values in choices:
+        for value in values:
+            priced = msgspec.structs.replace(best, **{name: value})
+            merit = _merit(fitting.of(priced, tried))
+            if merit > most:
+                best, most = priced, merit
+    trying = _Trials(held, question)
+    fitted, plain = trying.of(best, tried), trying.of(DEFAULTS.priced, tried)
     low, high = _interval(fitted, plain)
-    blocks = sum(one.blocks for one in fitted)
     return Calibrated(
         best if low > 0 else DEFAULTS.priced,
-        len(first),
-        len(second),
+        best,
+        fitted_on,
+        len(held),
         _share(fitted),
         _share(plain),
         low,
         high,
-        100 * sum(one.recalls for one in fitted) / blocks if blocks else 0.0,
+        _worst(fitted),
+        _recalls(fitted),
+        _recalls(plain),
     )
+
+
+def _merit(outcomes: Sequence[Outcome]) -> tuple[bool, float]:
+    """What counts of two settings values: first that no session comes out too badly, then the saving."""
+    return _worst(outcomes) >= FLOOR, _share(outcomes)
+
+
+def _worst(outcomes: Sequence[Outcome]) -> float:
+    return min((one.saved / one.base for one in outcomes if one.base), default=0.0)
 
 
 def _share(outcomes: Sequence[Outcome]) -> float:
     base = sum(one.base for one in outcomes)
     return sum(one.saved for one in outcomes) / base if base else 0.0
+
+
+def _recalls(outcomes: Sequence[Outcome]) -> float:
+    blocks = sum(one.blocks for one in outcomes)
+    return 100 * sum(one.recalls for one in outcomes) / blocks if blocks else 0.0
 
 
 def _interval(fitted: Sequence[Outcome], plain: Sequence[Outcome]) -> tuple[float, float]:

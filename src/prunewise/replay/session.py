@@ -73,6 +73,26 @@ def replay(recording: Recording, question: Question, *, size: int = 0, project: 
     return _Replay(recording, question).row(size, project)
 
 
+class Net:
+    """One session, opened once, and what any policy comes to on it under the provider's own rules."""
+
+    def __init__(self, recording: Recording, question: Question) -> None:
+        self._replay = _Replay(recording, msgspec.structs.replace(question, with_loss=True))
+
+    def of(self, policy: Policy) -> tuple[float, float, int, int]:
+        """The cost without pruning, what the policy saves of it net of breaks and recalls, in base input
+        tokens; how many blocks it takes out, and how many of them come back.
+        """
+        replay = self._replay
+        cuts = replay.cuts(policy.start)
+        bill = lookback_bill(replay.account, billed(cuts))
+        lost = replay.losses(cuts)
+        tally = summed(lost)
+        base = replay.bare.total
+        saved = base - bill.total - replay.recall_cost(lost, bill)
+        return base, saved, tally.blocks, sum(tally.recalls.values())
+
+
 class _Replay:
     """The parts of one session that all policies share."""
 
@@ -121,7 +141,7 @@ class _Replay:
             answered.model if answered else "",
             answered.provider if answered else "",
             next((call.time for call in calls if call.time is not None), None),
-            _lineage(recording),
+            lineage_of(recording),
             size,
             len(calls),
             sum(isinstance(part, ToolCall) for part in parts),
@@ -401,7 +421,7 @@ def _names(epoch: Epoch) -> dict[str, str]:
     }
 
 
-def _lineage(recording: Recording) -> str:
+def lineage_of(recording: Recording) -> str:
     """A digest of everything up to the first answer, the answer included; empty where there is none."""
     for epoch in recording.epochs:
         for call in epoch.calls:
