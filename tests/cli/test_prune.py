@@ -482,6 +482,7 @@ def test_on_a_terminal_the_picker_opens_and_leaves_behind_what_it_did(
         return ["Added 2 entries."] if options else []
 
     monkeypatch.setattr(console, "is_interactive", lambda: True)
+    monkeypatch.setattr(picker, "is_installed", lambda: True)
     monkeypatch.setattr(picker, "pick", pick)
     monkeypatch.setenv("TERM", "xterm")
     done = run("prune", various.path, *options)
