@@ -463,6 +463,21 @@ def test_a_session_that_goes_on_is_read_again(session: Sample):
     drive(session.path, steps)
 
 
+def test_a_batch_is_refused_where_the_session_went_on_before_the_answer(session: Sample):
+    async def steps(picker: Driven) -> None:
+        await picker.press("p")
+        session.read("call_third", "c.py")
+        await picker.press("y")
+        assert "is not where the session stands now" in picker.said[-1]
+        picker.first._look_at_file()
+        await picker.settle()
+        await picker.press("p", "y")
+        assert picker.statuses["call_second"] == "pruned"
+
+    assert len(drive(session.path, steps)) == 1
+    assert ledger_of(session.path) == [("prune", f"{MANUAL}:call_second")]
+
+
 def test_a_session_that_is_gone_is_said_in_one_line_until_it_is_back(session: Sample):
     data = session.path.read_bytes()
 
