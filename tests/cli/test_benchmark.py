@@ -16,7 +16,7 @@ from tests.replay import sessions
 
 from prunewise.cli import benchmark as module
 from prunewise.cli import progress
-from prunewise.replay import corpus
+from prunewise.replay import corpus, outcome
 
 
 @pytest.fixture(autouse=True)
@@ -157,6 +157,21 @@ def test_without_paths_every_known_agents_sessions_are_taken(run: Run, home: Pat
         f"claude-code: 1 file in {home}/.claude/projects",
         f"codex: 1 file in {home}/.codex/sessions",
     ]
+
+
+def test_what_all_of_a_users_sessions_came_to_is_kept_for_advice(run: Run, home: Path):
+    """Not what a choice of them came to, and not what other prices would have."""
+    folder = home / ".pi" / "agent" / "sessions" / "project"
+    folder.mkdir(parents=True)
+    (folder / "session.jsonl").write_bytes(sessions.pi())
+    for asked in (("--limit", "1"), ("--read", "0.5"), ("--no-loss",), ("--policy", "priced"), (folder,)):
+        run("benchmark", *asked)
+        assert outcome.last(outcome.cache_folder()) is None
+    document = run("benchmark", "--json").json
+    found = outcome.last(outcome.cache_folder())
+    assert found is not None
+    changes = {one["policy"]: one["net"]["change"] for one in document["all"]["policies"]}
+    assert (found.documented.saved, found.priced.saved) == (-changes["documented"], -changes["priced"])
 
 
 def test_without_paths_and_agents_it_is_said(run: Run):
