@@ -44,3 +44,12 @@ def test_an_index_holds_so_many_tokens():
     assert condense.index(text, 100) == "foo_bar one_two three_four"
     assert condense.index(text, 4) == "foo_bar one_two"
     assert condense.index(text, 100, {"one_two"}) == "foo_bar three_four"
+
+
+def test_a_name_is_shown_once_and_short_words_are_none():
+    assert list(condense.names("foo_bar fooBar foo_bar see/foo_bar a/b plain")) == ["foo_bar", "fooBar"]
+
+
+def test_no_line_is_said_to_be_left_out_where_none_is():
+    text = "\n".join(["a", "Error: one", "Error: two", "z"])
+    assert condense.ends(text, 1, 5) == (["a", "Error: one", "Error: two", "z"], 0)

@@ -7,13 +7,15 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.build import assistant, call, flat, messages, read, result, thinking, usage, used, user
+from tests.build import assistant, call, exchange, flat, messages, read, result, thinking, usage, used, user
 
-from prunewise import tools
+from prunewise import markers, tools
+from prunewise.cache import UNTOLD
 from prunewise.engine import Moment, Rules
 from prunewise.ledger import Decision
 from prunewise.markers import reference_in
 from prunewise.priced import ERRORS, REPEAT, STALE, TRIM, PricedEngine, engine_for
+from prunewise.priced.candidates import Candidate, Candidates
 from prunewise.priced.hazards import HAZARDS, Faults, Hazard, expected_calls
 from prunewise.priced.purse import Purse, recall_price
 from prunewise.prices import Override, PriceBook, Rates
@@ -197,6 +199,17 @@ def test_a_recall_makes_its_file_and_its_like_stay_longer():
     faults.add("read", ["/a.py"])
     assert faults.hazard("read", ["/a.py"]).at(5) > faults.hazard("read", ["/b.py"]).at(5) > before.at(5)
     assert faults.hazard("git", ["/b.py"]) == HAZARDS["git"]
+
+
+def test_a_recall_is_told_from_others_by_its_reference():
+    store = Memory()
+    natives, _ = recall_in(reads(40), store)
+    decisions = [d for d in store.ledger() if isinstance(d, Decision)]
+    last = decisions[-1]
+    full = pruner(store).recall(last.reference)
+    one = pruner(store)
+    one.project([*natives, *used("q2", "recall", {"ref": last.reference}, full), user()])
+    assert one._engine._origins["q2"][1] != one._engine._origins["q"][1]
 
 
 @pytest.mark.parametrize("asked", ["#nothing", None])
@@ -404,3 +417,119 @@ def test_a_cut_under_lookback_counts_what_cannot_be_found():
     far = engine._rewritten(engine._prices(Moment(model="claude-opus-4-5")))
     assert far(5) > near(5)
     assert far(59) == near(59)
+
+
+# ---------------------------------------------------------------- what is left alone
+
+
+def everything(natives: Any, reference: Any = lambda _message, call_id: f"#{call_id}", **changed: Any):
+    """What goes of a conversation without a gate, call by call."""
+    gateless = msgspec.structs.replace(
+        PRICED, gate=msgspec.structs.replace(PRICED.gate, mode="off"), **changed
+    )
+    engine = engine_for(Rules(gateless, prices=CHEAP), reference)
+    gone = []
+    for native in natives:
+        if native["role"] == "assistant":
+            gone += engine.accepted(engine.verdict())
+        engine.extend(messages([native]))
+    return gone + engine.accepted(engine.verdict())
+
+
+MARKER = "[prunewise: bash output (9,999 characters) left out, it is old; recall #7 for all of it]\n"
+
+
+@pytest.mark.parametrize(
+    "natives",
+    [
+        pytest.param(long(1, MARKER + WORDS)[:2], id="no result yet"),
+        pytest.param(
+            flat(user(), used("c", "bash", {"command": "x"}, MARKER + WORDS), reads(9, "x")), id="a marker"
+        ),
+        pytest.param(flat(user(), used("c", "todo", {}, WORDS), reads(9, "x")), id="a protected tool"),
+        pytest.param(flat(user(), read("c", "/home/u/.env", WORDS), reads(9, "x")), id="a protected file"),
+    ],
+)
+def test_what_is_left_alone(natives: Any):
+    assert "c" not in [one.call for one in everything(natives)]
+
+
+def test_where_no_recall_can_be_promised_nothing_goes():
+    natives = flat(long(1), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(20)[1:])
+    assert everything(natives, lambda _message, _call: None) == []
+
+
+def test_a_pointer_that_is_no_shorter_is_none():
+    short = "x y\n" * 30
+    natives = flat(user(), read("a", "f.py", short), read("b", "g.py", short))
+    one, _ = play(Memory(), natives, priced=msgspec.structs.replace(PRICED.priced, min_tokens=1))
+    assert strategies(one) in (set(), {REPEAT})
+
+
+def test_an_image_is_never_shortened():
+    picture = {"type": "image", "data": "QUJD" * 9000, "mimeType": "image/png"}
+    natives = flat(user(), used("c", "bash", {"command": "x"}, WORDS, picture))
+    assert everything(natives) == []
+
+
+def candidate(since: Any):
+    made = exchange("read", {"path": "f.py"}, WORDS)
+    return Candidate(STALE, made, "tool_result_content", "it is old", "read", (), 900, 800, 1, 0, since)
+
+
+def test_of_two_findings_the_earlier_one_holds():
+    candidates = Candidates()
+    for since in (9, 5, 7):
+        candidates.put(candidate(since))
+    candidates.advance(4)
+    assert list(candidates) == []
+    candidates.advance(9)
+    assert [one.since for one in candidates] == [5]
+    candidates.put(candidate(8))
+    assert [one.since for one in candidates] == [5]
+    candidates.drop(lambda target: target[0] == "c")
+    assert list(candidates) == []
+
+
+def test_what_would_not_get_shorter_stays():
+    names = " ".join(f"some_name_{n}" for n in range(14))
+    settings = msgspec.structs.replace(PRICED.priced, min_tokens=1)
+    natives = flat(user(), used("c", "a_tool_with_a_name_that_is_rather_long", {}, names), reads(9, "x"))
+    assert everything(natives, priced=settings) == []
+
+
+def test_a_marker_never_stands_for_an_input_that_has_gone():
+    settings = msgspec.structs.replace(PRICED.priced, min_tokens=1)
+    gone = markers.purged_input("write", 9999, "it failed, " * 200, "#7")
+    natives = flat(user(), used("c", "write", {markers.INPUT_KEY: gone}, "no", error=True), reads(9, "x"))
+    assert "c" not in [one.call for one in everything(natives, priced=settings)]
+
+
+def test_calls_side_by_side_are_one_position_of_a_lookback():
+    engine = fresh_engine()
+    two = assistant(
+        call("a", "read", path="a"), call("b", "read", path="b"), usage=usage(9, output=9), timestamp=1
+    )
+    engine.extend(
+        messages(
+            [user(), two, result("a", "x"), result("b", "y"), assistant("so", usage=usage(9), timestamp=2)]
+        )
+    )
+    assert engine._steps == [0, 1, 2, 3, 4, 5]
+    assert engine.warmth == UNTOLD
+
+
+@pytest.mark.parametrize(("price", "cuts"), [(0.0, False), (0.5, True)])
+def test_where_reading_costs_nothing_nothing_is_worth_cutting(price: Any, cuts: Any):
+    one, _ = play(Memory(), reads(40), prices=PriceBook(Override(read=price, write=1.0, write_1h=1.0)))
+    assert bool(strategies(one)) is cuts
+
+
+def test_the_verdict_is_the_same_when_asked_twice_about_one_call():
+    engine = fresh_engine()
+    engine.extend(messages(reads(40)))
+    engine.verdict()
+    spent = engine._purse.spent
+    engine.verdict()
+    assert engine._purse.spent == spent
+    assert engine.has_proposals == bool(engine.proposals)

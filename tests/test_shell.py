@@ -152,3 +152,38 @@ def test_without_the_parser_nothing_is_known(monkeypatch: Any):
 def test_without_the_extra_there_is_no_parser(monkeypatch: Any):
     monkeypatch.setitem(__import__("sys").modules, "tree_sitter_bash", None)
     assert shell._parser.__wrapped__() is None
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("cd $X && cd src && rm a /b", ["/b"]),
+        ("rm $X b", ["/w/b"]),
+        (r"rm a\ b", ["/w/a b"]),
+        (r'rm "a\"b"', ['/w/a"b']),
+        ("rm a'b'\"c\"", ["/w/abc"]),
+        ("rm a$X", []),
+        ("(ls) > x", []),
+        ("{ a; b; } | c > x", []),
+        ("> x cat a", ["/w/x"]),
+        ("ls && (cd x) > y", []),
+        ("cat <<< hi > x", ["/w/x"]),
+        ("FOO=1 rm x", ["/w/x"]),
+        ("git mv a b", ["/w/a", "/w/b"]),
+        ("truncate -s 0 a", ["/w/0", "/w/a"]),
+    ],
+)
+def test_writes_of_unusual_commands(command: Any, paths: Any):
+    assert [one.path for one in shell.read(command, "/w").operations if one.action == "write"] == paths
+
+
+@pytest.mark.parametrize("command", ["cat a > b", "cat a | tee b", "cat a | sort > a", "cat a; rm b"])
+def test_what_goes_elsewhere_or_changes_more_is_no_read_alone(command: Any):
+    assert not shell.read(command, "/w").only_reads
+
+
+@pytest.mark.parametrize(
+    "command", ["rm -r $(ls)", "rm `ls`", "rm <(ls)", "rm a*", "mv a b c", "cp a b c", "tee"]
+)
+def test_changes_that_are_not_known_are_not_guessed(command: Any):
+    assert shell.read(command, "/w").operations == ()
