@@ -67,6 +67,11 @@ class Cut(msgspec.Struct, frozen=True):
     price: float = 0.0
     rent: float = 0.0
     """What has been paid for holding the pieces since they might have gone."""
+    blocked: bool = False
+    """Where nothing is to be cut: whether the fear of recalls or the purse alone stood in the way, so that
+    fewer pieces, less likely to be recalled, may still go. Else no choice among the pieces can pay: with
+    fewer of them a cut costs no less and brings no more.
+    """
 
 
 COLD = 0.25
@@ -90,33 +95,35 @@ def choose(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int],
     """
     best = Cut()
     value = removed = rent = risk = worst = 0.0
-    spread = outlook.spread
-    dearer = outlook.warm * (outlook.write - outlook.read)
-    read = outlook.warm * outlook.read + (1 - outlook.warm) * outlook.write
+    spread, call, breaking, warm = outlook.spread, outlook.call, outlook.breaking, outlook.warm
+    dearer = warm * (outlook.write - outlook.read)
+    read = warm * outlook.read + (1 - warm) * outlook.write
+    later = outlook.read * (outlook.horizon - 1)
     for piece in pieces:
         if piece.position < outlook.floor:
             break
         removed += piece.removed
-        rent += outlook.read * piece.removed * (outlook.call - piece.since)
-        risk += piece.odds * piece.recall
-        spread += piece.odds * (1 - piece.odds) * piece.recall**2
+        rent += outlook.read * piece.removed * (call - piece.since)
+        feared = piece.odds * piece.recall
+        risk += feared
+        spread += (1 - piece.odds) * feared * piece.recall
         worst = max(worst, piece.recall)
         again = max(0.0, rewritten(piece.position) - removed)
-        price = dearer * again
-        breaks = again > 0 and outlook.warm > COLD
-        if breaks and not outlook.breaking:
+        breaks = again > 0 and warm > COLD
+        if breaks and not breaking:
             continue
+        price = dearer * again
         at_once = price - read * removed
         due = at_once + outlook.fee if breaks else at_once
-        brings = removed * outlook.read * (outlook.horizon - 1) - due
+        brings = later * removed - due
+        if brings <= 0 or rent < outlook.patience * due:
+            continue
+        if best.position is None:
+            best = Cut(blocked=True)
+        if brings - risk <= value or brings < worst:
+            continue
         by_then = outlook.read * removed * outlook.soon
-        feared = max(0.0, risk + outlook.doubt * math.sqrt(spread) - by_then)
-        if (
-            brings - risk > value
-            and brings >= worst
-            and rent >= outlook.patience * due
-            and at_once + feared <= outlook.purse
-        ):
+        if at_once + max(0.0, risk + outlook.doubt * math.sqrt(spread) - by_then) <= outlook.purse:
             value = brings - risk
             best = Cut(piece.position, removed, again, price, rent)
     return best

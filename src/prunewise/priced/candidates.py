@@ -7,7 +7,8 @@ is worked out once, when it is found. Knows no message and no cut point.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -71,14 +72,21 @@ class Candidates:
                 del self._waiting[target]
                 self._ripe[target] = candidate
 
-    def drop(self, gone: Callable[[Target], bool]) -> None:
+    def drop(self, *gone: AbstractSet[tuple[str, str]]) -> None:
         """Leave out those that may not go any more."""
-        for target in [target for target in self._ripe if gone(target)]:
-            del self._ripe[target]
+        for targets in gone:
+            for target in self._ripe.keys() & targets:
+                del self._ripe[target]
 
-    def __iter__(self) -> Iterator[Candidate]:
-        """Those that may go now."""
-        return iter(self._ripe.values())
+    def ripe(self, holds: Callable[[Target], bool]) -> list[Candidate]:
+        """Those that may go now and that nothing holds, the last position first."""
+        found = [one for target, one in self._ripe.items() if not holds(target)]
+        found.sort(key=_position, reverse=True)
+        return found
+
+
+def _position(candidate: Candidate) -> int:
+    return candidate.position
 
 
 def patience(hazard: Hazard, saved: float, recall: float) -> float:

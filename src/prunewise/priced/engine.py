@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from prunewise import condense, markers, tools
 from prunewise.cache import UNTOLD, Warmth
@@ -362,13 +363,17 @@ class PricedEngine(Engine):
 
     def _allowed(self, target: Target) -> bool:
         """Whether a target may go: undecided, and no pointer leads to it."""
-        return not self._decided(target) and not (target[1] == TOOL_RESULT and self._views.holds(target[0]))
+        return not self._decided(target) and not self._holds(target)
+
+    def _holds(self, target: Target) -> bool:
+        """Whether something leads to an output, which stays for that."""
+        return target[1] == TOOL_RESULT and self._views.holds(target[0])
 
     def _cut(self, moment: Moment) -> tuple[Cut, list[Candidate]]:
         """Where to cut, and what goes by that."""
-        self._candidates.drop(self._decided)
-        ripe = [one for one in self._candidates if self._allowed(one.target)]
-        ripe.sort(key=lambda one: one.position, reverse=True)
+        ledger = self._ledger
+        self._candidates.drop(ledger.standing.keys(), ledger.restored, self.masked.keys())
+        ripe = self._candidates.ripe(self._holds)
         if not ripe:
             return Cut(), []
         settings = self.rules.settings
@@ -377,18 +382,26 @@ class PricedEngine(Engine):
         prices = self._prices(moment)
         rates = prices.at(self._request_tokens())
         outlook = self._outlook(moment, prices, rates)
-        pieces = [self._piece(one, rates) for one in ripe]
-        rewritten = self._rewritten(prices)
+        pieces = self._pieces(ripe, rates)
+        rewritten = cache(self._rewritten(prices))
+        worth = (
+            rates.read * outlook.horizon / settings.priced.caution if settings.priced.caution else math.inf
+        )
+        before = -1
         for bar in _BARS:
-            least = bar * settings.priced.caution
             kept = [
                 at
                 for at, piece in enumerate(pieces)
-                if rates.read * piece.removed * outlook.horizon >= least * piece.odds * piece.recall
+                if worth * piece.removed >= bar * piece.odds * piece.recall
             ]
+            if len(kept) == before:
+                continue
+            before = len(kept)
             cut = self.rules.choose([pieces[at] for at in kept], outlook, rewritten)
             if cut.position is not None:
                 return cut, [ripe[at] for at in kept if ripe[at].position >= cut.position]
+            if not cut.blocked:
+                break
         return Cut(), []
 
     def _outlook(self, moment: Moment, prices: Prices, rates: Rates) -> Outlook:
@@ -415,10 +428,20 @@ class PricedEngine(Engine):
             purse.may_break(call),
         )
 
-    def _piece(self, one: Candidate, rates: Rates) -> Piece:
-        age = self.transcript.llm_calls - one.born
-        odds = self._faults.hazard(one.sort, one.paths).at(age)
-        return Piece(one.position, one.removed, one.since, odds, self._recall_price(rates, one.size))
+    def _pieces(self, ripe: Sequence[Candidate], rates: Rates) -> list[Piece]:
+        """The candidates as the gate sees them."""
+        call, context, horizon = self.transcript.llm_calls, self._request_tokens(), self._horizon
+        hazard = self._faults.hazard
+        return [
+            Piece(
+                one.position,
+                one.removed,
+                one.since,
+                hazard(one.sort, one.paths).at(call - one.born),
+                recall_price(rates, context, one.size, horizon),
+            )
+            for one in ripe
+        ]
 
     def _rewritten(self, prices: Prices) -> Callable[[int], float]:
         """For a position what was cached behind it, or behind the last place before it that is found."""
@@ -447,7 +470,7 @@ class PricedEngine(Engine):
                 made.append(proposal)
                 self._purse.take_out(one.sort, one.born, one.size)
         refused = {one.target for one in candidates} - {one.target for one in made}
-        self._candidates.drop(refused.__contains__)
+        self._candidates.drop(refused)
         return made
 
     def _made(self, one: Candidate) -> Proposal | None:

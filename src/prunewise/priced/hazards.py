@@ -76,6 +76,8 @@ class Faults:
 
     def hazard(self, sort: str, paths: Iterable[str]) -> Hazard:
         """The hazard of an output, given its sort and the files that it shows or changes."""
+        if not self._sorts:
+            return HAZARDS[sort]
         factor = 1 + _OF_A_SORT * self._sorts[sort]
         if self._paths:
             factor += _OF_A_FILE * sum(self._paths[path] for path in paths)
