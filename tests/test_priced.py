@@ -199,6 +199,10 @@ def test_a_recall_makes_its_file_and_its_like_stay_longer():
     faults.add("read", ["/a.py"])
     assert faults.hazard("read", ["/a.py"]).at(5) > faults.hazard("read", ["/b.py"]).at(5) > before.at(5)
     assert faults.hazard("git", ["/b.py"]) == HAZARDS["git"]
+    elsewhere = Faults()
+    elsewhere.add("git", [])
+    assert elsewhere.hazard("git", ["/a.py"]).at(5) > HAZARDS["git"].at(5)
+    assert elsewhere.hazard("read", ["/a.py"]) == before
 
 
 def test_a_recall_is_told_from_others_by_its_reference():

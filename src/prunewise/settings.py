@@ -277,7 +277,7 @@ SETTINGS: tuple[Setting, ...] = (
         "policy",
         _choice("documented", "priced"),
         "What decides: `documented` prunes what the three strategies find, behind the break-even gate; "
-        "`priced`, an experiment so far, shortens large outputs before they are first sent, and cuts old "
+        "`priced` shortens large outputs before they are first sent, and cuts old "
         "outputs when the cache's prices say that it pays.",
         command="/context-pruning policy priced",
     ),
