@@ -5,10 +5,11 @@ Each policy runs at each price point with these prices, and is billed at them: i
 what holding them costs charged, against no pruning. `ceiling` and `optimal` know the future. Intervals are
 bootstraps over source repositories (the file's name before `__`), then over their sessions.
 
-Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--held-out] [--policies A,B] PATHS...`
+Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--held-out] [--refit] PATHS...`
 
 `--blind`: needs are never met by what a marker shows. `--grid`: the safety targets' prices, priced only.
 `--held-out`: for each repository the settings that do best on all others, counted on it alone.
+`--refit`: each repository under hazards whose level was fitted to all others (benchmarks/hazards.py).
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ import random
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import PurePath
 
 import msgspec
+from hazards import observed, refitted
 
+from prunewise.priced.hazards import HAZARDS, Hazard
 from prunewise.prices import Override, PriceBook, Prices
 from prunewise.recording import Recording
 from prunewise.replay import ceiling, corpus, session
@@ -89,10 +92,12 @@ class Row(msgspec.Struct):
 def rows_of(
     item: tuple[str, Recording], *, names: Sequence[str], points: Sequence[tuple[float, float]],
     lookback: bool, blind: bool, own: bool, settings: Sequence[Priced] = (),
+    hazards: Mapping[str, Mapping[str, Hazard]] = {},
 ) -> list[Row]:  # fmt: skip
     """All rows of one session."""
     name, recording = item
     repository = name.partition("__")[0]
+    HAZARDS.update(hazards.get(repository, {}))
     needs = [need_events(epoch, recording.vocabulary, cwd=recording.cwd) for epoch in recording.epochs]
     found: list[Row] = []
     for point in points:
@@ -303,16 +308,21 @@ def main() -> None:
     parser.add_argument("--grid", action="store_true", help="the prices of the safety targets, priced only")
     parser.add_argument("--blind", action="store_true", help="nothing that a marker shows meets a need")
     parser.add_argument("--held-out", action="store_true", help="choose settings on the other repositories")
+    parser.add_argument("--refit", action="store_true", help="fit hazards on the other repositories")
     parser.add_argument("--own", action="store_true", help="also the optimum for priced's own candidates")
     parser.add_argument("--policies", help="these alone, with commas between")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
     points = GRID if asked.grid else POINTS
-    names = () if asked.held_out else ("priced",) if asked.grid or asked.blind else NAMES
+    alone = asked.grid or asked.blind or asked.refit
+    names = () if asked.held_out else ("priced",) if alone else NAMES
     tried = [msgspec.structs.replace(DEFAULTS.priced, **changed) for changed in TRIED]
     if asked.policies:
         names = tuple(asked.policies.split(","))
     found = recordings(asked.paths)
+    repositories = {name.partition("__")[0] for name, _ in found} if asked.refit else set[str]()
+    seen = observed(found) if asked.refit else []
+    hazards = {one: refitted(seen, lambda other, one=one: other != one) for one in repositories}
     run = partial(
         rows_of,
         names=names,
@@ -321,6 +331,7 @@ def main() -> None:
         blind=asked.blind,
         own=asked.own,
         settings=tried if asked.held_out else (),
+        hazards=hazards,
     )
     if asked.jobs > 1:
         with ProcessPoolExecutor(asked.jobs) as pool:

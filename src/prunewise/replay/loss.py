@@ -184,7 +184,7 @@ class Watch:
 
     def _hides(self, place: tuple[int, int], need: Need) -> bool:
         cut = self._first.get(place)
-        return cut is not None and not _shows(cut.marker, need)
+        return cut is not None and not shows(cut.marker, need)
 
 
 class _Recalled:
@@ -232,7 +232,7 @@ class _Gone:
 
     def _from(self, need: Need, place: Place) -> float:
         cuts = self._standing.get((place.position, place.part))
-        return math.inf if cuts is None or _shows(cuts[0].marker, need) else cuts[0].call
+        return math.inf if cuts is None or shows(cuts[0].marker, need) else cuts[0].call
 
 
 def _serving(need: Need, back: Mapping[tuple[int, int], _Recalled]) -> _Recalled | None:
@@ -262,7 +262,8 @@ def _by_place(cuts: Iterable[Cut]) -> dict[tuple[int, int], list[Cut]]:
     return found
 
 
-def _shows(marker: str, need: Need) -> bool:
+def shows(marker: str, need: Need) -> bool:
+    """Whether a marker meets a need: a page it never does."""
     if need.kind == "page-fault":
         return False
     if need.kind == "edit-regret":
