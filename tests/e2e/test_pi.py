@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 from tests.e2e.model_server import Answer, ModelServer
-from tests.e2e.pi_agent import Pi, Rpc
+from tests.e2e.pi_agent import Pi, engine_of
 
 pytestmark = pytest.mark.e2e
 
@@ -184,13 +184,6 @@ def test_an_engine_that_hangs_costs_one_deadline(pi: Pi, model: ModelServer):
         assert sum("unpruned" in note for note in rpc.notes()) == 1
         rpc.close()
     assert not psutil.pid_exists(engine)
-
-
-def engine_of(rpc: Rpc) -> int:
-    """The process id of the engine of a running pi."""
-    children = psutil.Process(rpc.process.pid).children(recursive=True)
-    (engine,) = [one.pid for one in children if "prunewise.hosts.pi" in one.cmdline()]
-    return engine
 
 
 # ---- commands

@@ -38,6 +38,31 @@ export default function (pi) {
 	});
 }
 """
+REORDERER = """
+export default function (pi) {
+	pi.on("context", ({ messages }) => {
+		const results = messages.filter((one) => one.role === "toolResult");
+		if (results.length < 2) return undefined;
+		const [a, b] = [messages.indexOf(results[0]), messages.indexOf(results[1])];
+		const swapped = messages.slice();
+		[swapped[a], swapped[b]] = [swapped[b], swapped[a]];
+		return { messages: swapped };
+	});
+}
+"""
+REPEATER = """
+export default function (pi) {
+	pi.on("context", ({ messages }) => {
+		const first = messages.find((one) => one.role === "user");
+		return { messages: [...messages, structuredClone(first)] };
+	});
+}
+"""
+REMOVER = """
+export default function (pi) {
+	pi.on("context", ({ messages }) => ({ messages: messages.slice(messages.length > 4 ? 1 : 0) }));
+}
+"""
 
 
 def reading_twice(pi: Pi, model: ModelServer) -> None:
@@ -147,6 +172,27 @@ def test_another_extension_may_rewrite_what_goes_out(pi: Pi, model: ModelServer)
     assert model.asked[2].reference("call_1_0").startswith("#")
 
 
+@pytest.mark.parametrize("code", [REORDERER, REPEATER, REMOVER], ids=["reorder", "repeat", "remove"])
+@pytest.mark.parametrize("name", ["another.ts", "zz-later.ts"])
+def test_another_extension_may_move_messages(pi: Pi, model: ModelServer, code: str, name: str):
+    (pi.agent / "extensions" / name).write_text(code)
+    pi.pruning(protections={"recentTurns": 0}, gate={"mode": "off"})
+    pi.write("a.txt", "a line of the file\n" * 200)
+    pi.write("b.txt", "line 0\n" * 2000)
+    both = [("read", {"path": "a.txt"}), ("read", {"path": "b.txt"})]
+    model.script = [both, both, both, "Done.", "And on."]
+    with pi.rpc() as rpc:
+        rpc.prompt("Read both.")
+        rpc.prompt("Go on.")
+        assert not [note for note in rpc.notes() if "unpruned" in note]
+    texts = model.asked[-1].results
+    beginnings = {call: "a line" if call.endswith("_0") else "line 0" for call in texts}
+    assert all(text.startswith(("[prunewise", beginnings[call])) for call, text in texts.items())
+    decisions = {one["correlation"]["toolCallId"]: one["placeholder"] for one in pi.custom("decision")}
+    assert decisions
+    assert {call: text for call, text in texts.items() if text.startswith("[prunewise")} == decisions
+
+
 @pytest.mark.parametrize("rewritten", [False, True])
 def test_a_text_of_the_same_length_in_the_place_of_one_that_was_sent_is_another(
     pi: Pi, model: ModelServer, rewritten: bool
@@ -181,7 +227,6 @@ def test_two_processes_on_one_session(pi: Pi, model: ModelServer):
 
 
 def test_json_mode_stays_json(pi: Pi, model: ModelServer):
-
     reading_twice(pi, model)
     done = pi.run("--mode", "json", "Read it twice.")
     assert done.returncode == 0

@@ -14,6 +14,17 @@ pytestmark = pytest.mark.e2e
 
 LINES = "a line of the file\n" * 100
 READ_A = [("read", {"path": "a.txt"})]
+FLOOD = """
+export default function (pi) {
+	pi.registerTool({
+		name: "flood",
+		label: "Flood",
+		description: "Much on one line.",
+		parameters: { type: "object", properties: {} },
+		async execute() { return { content: [{ type: "text", text: "\\u2028x".repeat(1500000) }] }; },
+	});
+}
+"""
 EAGER = {"protections": {"recentTurns": 0}, "gate": {"mode": "off"}}
 
 
@@ -142,6 +153,21 @@ def test_a_picture_is_recalled_with_its_text(pi: Pi, model: ModelServer):
     pictures = [one["source"]["data"] for one in model.asked[3].result("call_3_0") if one["type"] == "image"]
     assert pictures == [data]
     assert [one["type"] for one in model.asked[3].result("call_2_0")] == ["text", "image"]
+
+
+def test_an_output_on_one_very_long_line(pi: Pi, model: ModelServer):
+    (pi.agent / "extensions" / "flood.ts").write_text(FLOOD)
+    pi.settings(compaction={"enabled": False})
+    pi.pruning(**EAGER)
+    model.script = [
+        [("flood", {})],
+        [("flood", {})],
+        lambda seen: [("recall", {"ref": f"{seen.reference('call_1_0')}:full"})],
+        "Done.",
+    ]
+    pi.say("Flood twice.")
+    assert model.asked[2].results["call_1_0"].startswith("[prunewise: flood output")
+    assert model.asked[3].results["call_3_0"] == "\u2028x" * 1_500_000
 
 
 def test_sessions_of_the_typescript_extension_go_on(pi: Pi, model: ModelServer):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,3 +80,22 @@ def test_ctrl_c_leaves_the_file_and_the_terminal_as_they_were(session: Path, ter
     assert "Nothing was changed." in left
     assert "listed" not in left
     assert session.read_bytes() == before
+
+
+@pytest.mark.parametrize(("signal", "code"), [("TERM", 143), ("HUP", 129)])
+def test_a_signal_ends_it_as_a_key_would(session: Path, terminal: Tmux, signal: str, code: int):
+    terminal.until(lambda screen: "14 listed" in screen)
+    assert terminal.modes == "1 1 0"
+    terminal.key("p", "y")
+    terminal.until(lambda screen: "14 listed, 1 pruned" in screen)
+    subprocess.run(["pkill", f"-{signal}", "-f", f"prune {session.name}$", "-P", terminal.shell], check=True)
+    left = terminal.until(lambda screen: f"ended with {code}" in screen)
+    assert left.count("Added ") == 1
+    assert "listed" not in left
+    assert terminal.modes == "0 0 1"
+
+
+def test_what_is_typed_ahead_of_the_program_is_taken_in_order(session: Path, terminal: Tmux):
+    terminal.until(lambda screen: "14 listed" in screen)
+    terminal.key("/", *"read", "Enter", "a", "p")
+    terminal.until(lambda screen: "8 prunes would take" in screen)

@@ -46,6 +46,19 @@ class Tmux:
     def screen(self) -> str:
         return self.tmux("capture-pane", "-p", "-t", "program")
 
+    @property
+    def modes(self) -> str:
+        """Whether the alternate screen, the mouse and the cursor are on, each as 0 or 1."""
+        return self._told("#{alternate_on} #{mouse_any_flag} #{cursor_flag}")
+
+    @property
+    def shell(self) -> str:
+        """The id of the process that the terminal was started with."""
+        return self._told("#{pane_pid}")
+
+    def _told(self, format: str) -> str:
+        return self.tmux("display-message", "-p", "-t", "program", format).strip()
+
     def until(self, holds: Callable[[str], bool]) -> str:
         """What the screen shows, once this holds for it."""
         deadline = time.monotonic() + PATIENCE

@@ -58,7 +58,7 @@ def test_what_fails_gets_an_error_and_the_next_is_served(line: object, code: int
 
 
 def test_a_notification_and_a_blank_line_get_no_answer():
-    assert len(served(b"\n", asked("hello", None, **HELLO), asked("compacted", 5))) == 1
+    assert len(served(b"\n", asked("hello", None, **HELLO), asked("nothing", 5))) == 1
 
 
 def test_a_session_in_memory_over_the_wire(tmp_path: Any):

@@ -4,13 +4,12 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from tests.hosts.pi.support import LONG, Talk
 
-from prunewise.engine import Moment
+from prunewise.engine import Engine, Moment
 from prunewise.errors import RecallError
 from prunewise.hosts.pi.prices import Cost, Model
 from prunewise.hosts.pi.protocol import Carried, Halves, RecallParams, Seen
@@ -207,8 +206,7 @@ def test_a_shorter_branch_is_no_compaction(talk: MakeTalk):
     session.context(window=100_000, reserve=1000)
     assert session.texts["call_1"].startswith("[prunewise: shell output shortened")
     session.leaf = end
-    session.session.compacted()
-    session.context(window=100_000, reserve=1000)
+    session.context(window=100_000, reserve=1000, compacted=True)
     assert session.texts["call_1"].startswith("x\n")
 
 
@@ -313,12 +311,13 @@ def test_an_id_is_only_a_reference_where_it_reads_as_one(talk: MakeTalk, name: s
 # ---- who answers, and since when the cache cools
 
 
-def moments_of(session: Any, monkeypatch: pytest.MonkeyPatch) -> list[Moment]:
-    """The moments that the engine is told from now on."""
+def moments_of(monkeypatch: pytest.MonkeyPatch) -> list[Moment]:
+    """The moments that engines are told from now on."""
     found: list[Moment] = []
-    engine = session.pruner._engine
-    verdict = engine.verdict
-    monkeypatch.setattr(engine, "verdict", lambda moment: [found.append(moment), verdict(moment)][1])
+    verdict = Engine.verdict
+    monkeypatch.setattr(
+        Engine, "verdict", lambda engine, moment: [found.append(moment), verdict(engine, moment)][1]
+    )
     return found
 
 
@@ -330,14 +329,12 @@ def test_the_engine_is_told_who_answers_and_when_nothing_can_be_cached(
     session.say("Hello.")
     session.context(asked=one, tools="read bash")
     session.answer([])
-    before = moments_of(session.session, monkeypatch)
+    moments = moments_of(monkeypatch)
     session.context(asked=one, tools="read bash")
     session.context(asked=one, tools="read")
     session.context(asked=other, tools="read bash")
-    session.session.compacted()
-    after = moments_of(session.session, monkeypatch)
-    session.context(asked=one, tools="read bash")
-    assert [(one.model, one.provider, one.cold) for one in [*before, *after]] == [
+    session.context(asked=one, tools="read bash", compacted=True)
+    assert [(one.model, one.provider, one.cold) for one in moments] == [
         ("m", "p", False),
         ("m", "p", True),
         ("n", "p", True),
@@ -354,7 +351,7 @@ def test_only_an_answer_that_counts_starts_the_clock(talk: MakeTalk, monkeypatch
     session.answer([], at=400_000)
     session.context()
     session.answer([], at=900_000, stop="error")
-    moments = moments_of(session.session, monkeypatch)
+    moments = moments_of(monkeypatch)
     session.context()
     session.answer([], at=950_000, stop="aborted")
     session.context()

@@ -1,8 +1,8 @@
 """What the extension and its engine process say to each other: JSON-RPC 2.0, one object a line.
 
 Methods, all of them asked by the extension: `hello` (once, first), `context` (before a request),
-`compaction` (may it be left out?), `compacted` (it ran), `command` and `answer` (a dialog, step by
-step), `recall`. What the extension has not got an answer to in time it does without.
+`compaction` (may it be left out?), `command` and `answer` (a dialog, step by step), `recall`. What the
+extension has not got an answer to in time it does without.
 
 The conversation goes over as a difference. Each answer to a `View` carries a token that stands for the
 messages that the engine now holds; the next view names it as its base, with how many messages from the
@@ -106,6 +106,8 @@ class View(Struct, frozen=True):
     """The model that is to answer."""
     tools: str = ""
     """The names of the tools that it is offered."""
+    compacted: bool = False
+    """Whether a compaction has run since the last view that was answered."""
 
 
 class PartEdit(Struct, frozen=True, array_like=True):

@@ -71,7 +71,6 @@ class _Engine:
             "hello": self._hello,
             "context": lambda raw: self._ready.context(_read(raw, ViewParams).view),
             "compaction": lambda raw: self._ready.compaction(_read(raw, ViewParams).view),
-            "compacted": lambda _: self._ready.compacted(),
             "recall": lambda raw: self._ready.recall(_read(raw, RecallParams)),
             "command": lambda raw: self._talking.begin(_read(raw, CommandParams)),
             "answer": lambda raw: self._talking.go_on(_read(raw, AnswerParams)),

@@ -182,6 +182,8 @@ class Session:
 
     def _read(self, view: View, new: list[Native], *, again: bool) -> None:
         pruner = self.pruner
+        if view.compacted:
+            pruner.compacted()
         moved = self.store.move(view.leaf)
         if again:
             self.store.reread()
@@ -222,11 +224,6 @@ class Session:
         if check.cancel:
             self.pruner.engage()  # pi is over its threshold, whatever the estimate here says
         return self.answer(cancel=check.cancel)
-
-    def compacted(self) -> Answer:
-        """A compaction ran: masking starts from raw again."""
-        self.pruner.compacted()
-        return self.answer()
 
     def recall(self, params: RecallParams) -> Recalled:
         """The output that a reference leads to.

@@ -205,9 +205,11 @@ export class Engine {
 			this.discard(this.#hopeless);
 			return;
 		}
-		const pending = this.#pending.get(message.id as number);
-		if (!pending) return;
-		this.#pending.delete(message.id as number);
+		// Without an id it could not be read: they are answered in order, so it was the oldest.
+		const id = message.id ?? this.#pending.keys().next().value;
+		const pending = id === undefined ? undefined : this.#pending.get(id);
+		if (id === undefined || !pending) return;
+		this.#pending.delete(id);
 		clearTimeout(pending.timer);
 		if (message.error) pending.reject(new Error(message.error.message));
 		else pending.resolve(message.result);

@@ -81,8 +81,9 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		let shown: string | undefined;
 		// what the engine holds: the lines that its last token stands for, and the edits it has asked for
 		let base: { generation: number; token: number; lines: Line[] } | undefined;
-		let edits = new Map<number, PartEdit[]>();
+		const edits = new Map<number, PartEdit[]>();
 		let sentEntries = 0;
+		let compacted = false;
 
 		// ---------------------------------------------------------------- the session
 
@@ -91,7 +92,8 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			carried = undefined;
 			told = new Set();
 			failed = false;
-			base = undefined;
+			compacted = false;
+			forget();
 			engine = new Engine(options.python, greeting);
 			try {
 				engine.ensure(); // not waited for
@@ -149,19 +151,26 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			return answer.cancel ? { cancel: true } : undefined;
 		});
 
-		pi.on("session_compact", async (_event, ctx) => {
-			if (carried) carried = { ...carried, engaged: false };
-			try {
-				tell((await engine?.call<Answer>("compacted", {})) ?? {}, ctx);
-			} catch {} // the next request tells
+		pi.on("session_compact", () => {
+			compacted = true; // the next view tells
 		});
 
-		/** Ask with the conversation as it is now; undefined where there is no answer in time. */
-		async function ask(method: string, ctx: ExtensionContext, messages?: Message[], more: object = {}) {
-			context = ctx;
-			const until = Date.now() + deadline();
+		/** Ask with the conversation as it is now; undefined, and said, where there is no answer in time. */
+		async function ask(method: string, ctx: ExtensionContext, messages?: Message[]) {
 			try {
-				if (!engine) throw new Error("the session is over");
+				return await exchange(method, ctx, messages);
+			} catch (error) {
+				complain(error);
+				return undefined;
+			}
+		}
+
+		/** The same, but it throws where there is no answer. */
+		async function exchange(method: string, ctx: ExtensionContext, messages?: Message[], more: object = {}) {
+			const until = Date.now() + deadline();
+			context = ctx;
+			try {
+				const engine = running();
 				const now = conversation(ctx, messages);
 				let contents = false;
 				for (let attempt = 0; attempt < 3; attempt++) {
@@ -182,14 +191,19 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 					}
 					if (answer.token !== undefined) base = { generation, token: answer.token, lines: now.lines };
 					for (const position of edits.keys()) if (position >= keep) edits.delete(position);
+					compacted = false;
 					return answer;
 				}
 				throw new Error("the engine and pi do not agree on the conversation");
 			} catch (error) {
 				forget();
-				complain(error);
-				return undefined;
+				throw error;
 			}
+		}
+
+		function running(): Engine {
+			if (!engine) throw new Error("the session is over");
+			return engine;
 		}
 
 		function forget(): void {
@@ -218,6 +232,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 					...limits(ctx),
 					...asked(ctx),
 					tools: pi.getActiveTools().join(" "),
+					compacted,
 				},
 			};
 		}
@@ -279,9 +294,8 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		function complain(error: unknown): void {
 			if (failed || !context) return;
 			failed = true;
-			const reason = error instanceof Error ? error.message : String(error);
 			const advice = "Run `prunewise pi doctor` to find out more.";
-			say(context, `prunewise: requests go out unpruned for now: ${reason}. ${advice}`, "warning");
+			say(context, `prunewise: requests go out unpruned for now: ${reason(error)}. ${advice}`, "warning");
 			show(undefined, context);
 		}
 
@@ -309,22 +323,27 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 				additionalProperties: false,
 			} as never,
 			async execute(_id, params, _signal, _onUpdate, ctx) {
-				context = ctx;
 				const { ref } = params as { ref: string };
-				const recalled = await recall(ref, ctx).catch((error: Error) => {
-					if (!engine || engine.welcome) throw error;
-					return recall(ref, ctx); // it has died on us: a new one reads the session too
+				const recalled = await recall(ref, ctx).catch((error) => {
+					if (error instanceof Gone) return recall(ref, ctx); // another one reads the session too
+					throw error;
 				});
 				return { content: recalled.content, details: { ref } };
 			},
 		});
 
 		async function recall(ref: string, ctx: ExtensionContext) {
-			if (!engine) throw new Error("the session is over");
+			const engine = running();
+			context = ctx;
 			engine.ensure();
 			if (base?.generation !== engine.generation) forget();
 			const entries = ctx.sessionManager.getSessionFile() ? [] : newEntries(ctx);
-			return engine.call<{ content: [] }>("recall", { ref, entries });
+			try {
+				return await engine.call<{ content: [] }>("recall", { ref, entries });
+			} catch (error) {
+				if (entries.length) forget(); // it may not have got them
+				throw error;
+			}
 		}
 
 		// ---------------------------------------------------------------- commands
@@ -348,18 +367,17 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 
 		/** Run a command: the engine says step by step what to show and what to ask. */
 		async function converse(name: string, args: string, ctx: ExtensionCommandContext): Promise<void> {
-			failed = false; // whoever asks is told again
-			const usage = ctx.getContextUsage() ?? null;
-			let answer = await ask("command", ctx, undefined, { name, args, ui: ctx.hasUI, usage });
 			try {
-				while (answer?.action) {
+				const usage = ctx.getContextUsage() ?? null;
+				let answer = await exchange("command", ctx, undefined, { name, args, ui: ctx.hasUI, usage });
+				while (answer.action) {
 					const value = await perform(answer.action, ctx);
-					answer = await engine?.call<Answer>("answer", { dialog: answer.dialog, value });
+					answer = await running().call<Answer>("answer", { dialog: answer.dialog, value });
 				}
+				tell(answer, ctx);
 			} catch (error) {
-				complain(error);
+				say(ctx, `prunewise: /${name} has not been carried out: ${reason(error)}`, "error");
 			}
-			if (answer) tell(answer, ctx);
 		}
 
 		async function perform(action: Action, ctx: ExtensionContext): Promise<unknown> {
@@ -380,7 +398,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 						for (const entry of action.entries) pi.appendEntry(entry.customType, entry.data);
 						return null;
 					} catch (error) {
-						return error instanceof Error ? error.message : String(error);
+						return reason(error);
 					}
 			}
 		}
@@ -401,6 +419,10 @@ function first(pi: ExtensionAPI): boolean {
 		(asked as typeof roll).others++;
 	});
 	return true;
+}
+
+function reason(error: unknown): string {
+	return error instanceof Error ? error.message : String(error);
 }
 
 function say(ctx: ExtensionContext, text: string, level: Severity): void {
@@ -434,11 +456,8 @@ function conversation(ctx: ExtensionContext, messages: Message[] | undefined): C
 		}
 	}
 	if (!messages) return { lines, messages: own };
-	if (messages.length === own.length) {
-		let at = 0;
-		for (; at < own.length && alike(messages[at], own[at]); at++)
-			lines[at] = matched(messages[at], own[at], lines[at]);
-		if (at === own.length) return { lines, messages };
+	if (messages.length === own.length && messages.every((message, at) => alike(message, own[at]))) {
+		return { lines: messages.map((message, at) => matched(message, own[at], lines[at])), messages };
 	}
 	// Another extension has added or removed messages: each is looked for on its own.
 	const waiting = new Map<string, number[]>();
