@@ -494,3 +494,20 @@ def test_no_settings_share_state():
     assert first.protections.path_globs == second.protections.path_globs == PROTECTED_GLOBS
     with pytest.raises(AttributeError):
         first.enabled = False
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ([1], (1,)),
+        ([0, 2.5, 3, 4], (0, 2.5, 3, 4)),
+        ([], None),
+        ([1, 2, 3, 4, 5], None),
+        ([-1], None),
+        ([True], None),
+        (["1"], None),
+        (7, None),
+    ],
+)
+def test_a_survival_table_is_one_to_four_numbers(value: object, kept: object):
+    assert setting("priced.survival").rule.read(value) == kept
