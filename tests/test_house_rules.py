@@ -24,7 +24,7 @@ from tests import histories
 from tests.build import LONG, Native, assistant, call, result, text, user
 from tests.histories import CWD, SETTINGS, PiFile, encoded, entry_id
 
-from prunewise import Policy, Pruner, errors, markers, recall
+from prunewise import Policy, Pruner, errors, ledger, markers, recall
 from prunewise.formats.pi import PiFormat
 from prunewise.pruner import Projected
 from prunewise.stores import Store
@@ -488,7 +488,7 @@ class PruneAndRestore(RuleBasedStateMachine):
             with pytest.raises(errors.RefusedError, match=target_call):
                 self.pruner.restore(target_call)
             return
-        key = self.pruner._ledger.standing[(target_call, TOOL_RESULT)].idempotency_key
+        key = ledger.fold(self.pruner.store.ledger()).standing[(target_call, TOOL_RESULT)].idempotency_key
         self.pruner.restore(key if by_key else target_call)
         del self.standing[target_call]
         self.restored.add(target_call)

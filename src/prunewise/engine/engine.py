@@ -342,6 +342,16 @@ class Engine:
         """Positions whose edits changed; emptied by whoever has taken note."""
         return self._edits.touched
 
+    def take_touched(self) -> list[int]:
+        """The positions whose edits changed since this was last asked, in order."""
+        touched = sorted(self._edits.touched)
+        self._edits.touched.clear()
+        return touched
+
+    def touch(self, positions: Iterable[int]) -> None:
+        """Count these among the positions whose edits changed."""
+        self._edits.touched.update(positions)
+
     @property
     def edit_count(self) -> int:
         """How many parts go out changed."""
@@ -499,6 +509,13 @@ class Engine:
             self._edit(place, output.kind, marker, saving, keep_images=True)
             masked.append((output, reference))
         return masked
+
+    def keep_masked(self, masked: Mapping[tuple[str, Kind], Place]) -> None:
+        """Have these, masked by an engine before this one, masked whatever covers them, and not proposed.
+
+        To be told before their messages are: `mask` then replaces them.
+        """
+        self.masked.update(masked)
 
     @property
     def unmasked_saving(self) -> int:

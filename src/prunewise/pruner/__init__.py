@@ -5,10 +5,11 @@ conversation: it takes each request as the host would send it, sees what is new,
 request to send instead. Messages are treated as immutable: a host that changes one passes a new object.
 """
 
+from prunewise.pruner.answers import Projected, PrunewiseWarning, Stats
 from prunewise.pruner.clock import Caller
 from prunewise.pruner.engagement import CompactionCheck
 from prunewise.pruner.policy import Policy
-from prunewise.pruner.pruner import Projected, Pruner, PrunewiseWarning, Stats, plan
+from prunewise.pruner.pruner import Pruner, plan
 
 __all__ = [
     "Caller",

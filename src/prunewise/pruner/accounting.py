@@ -100,8 +100,8 @@ class Accounting:
         self._expected = None
 
     def sent(self, engine: Engine, touched: Iterable[int]) -> None:
-        """The engine's messages go out; at these positions something may have changed."""
-        for position in sorted(touched):
+        """The engine's messages go out; at these positions, in order, something may have changed."""
+        for position in touched:
             parts = engine.edits.get(position, {})
             self.tally.remove(position, sum(engine.saving_at((position, part)) for part in parts))
         self._send(len(engine.transcript))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
+from prunewise import markers, recall
+from prunewise.engine import Engine
+from prunewise.errors import RecallError
 from prunewise.formats import Format
 from prunewise.ledger import Target
-from prunewise.markers import reference_in
 from prunewise.masking import Output
 from prunewise.pruner.messages import Messages
 from prunewise.stores import Original, Store
@@ -23,6 +25,9 @@ from prunewise.transcript import (
     ToolResult,
     Transcript,
 )
+
+_BEGINNING = 64
+"""So many first characters tell whether an output is that of a recall."""
 
 
 class Originals:
@@ -68,6 +73,28 @@ class Originals:
         call_id = part.id if isinstance(part, ToolCall) else part.call_id
         if (call_id, edit.kind) not in standing:
             return
-        exchange, reference = transcript.exchange(call_id), reference_in(edit.text)
+        exchange, reference = transcript.exchange(call_id), markers.reference_in(edit.text)
         if exchange is not None and reference is not None:
             self.keep(transcript, exchange, edit.kind, reference)
+
+
+def origin(store: Store, engine: Engine, asked: str, exchange: Exchange) -> str | None:
+    """The reference of the original that a recall of `asked` returned, however deep recalls were recalled.
+
+    None where the output does not begin as that original does: then another tool has the name.
+    """
+    reference = asked.strip().removesuffix(markers.FULL)
+    try:
+        message = store.original(reference).message
+        begins = recall.recall(store, reference)[:_BEGINNING]
+    except RecallError:
+        return None
+    if not exchange.result.text.startswith(begins):
+        return None
+    for earlier in engine.recalls:
+        if (
+            earlier.order < exchange.order
+            and engine.transcript.messages[earlier.result_position].id == message
+        ):
+            return engine.reference_of(earlier)
+    return store.reference(message, reference)

@@ -19,12 +19,12 @@ class Projection:
         self._made: dict[int, Native] = {}
         self._sent = 0
 
-    def advance(self, engine: Engine, natives: Sequence[Native]) -> bool:
-        """Take in what the engine edits in the next request: whether anything that had gone out before is
-        different now, so that the cached prefix breaks.
+    def advance(self, engine: Engine, natives: Sequence[Native], touched: Sequence[int]) -> bool:
+        """Take in what the engine edits in the next request; at the positions `touched` that may be
+        another thing than before. Whether anything that had gone out before is different now, so that the
+        cached prefix breaks.
         """
         sent, self._sent = self._sent, len(natives)
-        touched = engine.touched
         if not touched:
             return False
         before = self.edits
@@ -37,7 +37,6 @@ class Projection:
             else:
                 in_order = [edits[part] for part in sorted(edits)]
                 self._made[position] = self._format.apply(natives[position], in_order)
-        touched.clear()
         return broken
 
     def messages(self, natives: Sequence[Native]) -> list[Native]:
@@ -49,12 +48,12 @@ class Projection:
 
     def make_again(self, engine: Engine, positions: Iterable[int]) -> None:
         """Have those of these messages that are edited made again: the host tells them in another shape."""
-        engine.touched.update(self._made.keys() & set(positions))
+        engine.touch(self._made.keys() & set(positions))
 
     def start_over(self, engine: Engine, kept: int) -> None:
         """Go on with a fresh engine over the first `kept` messages: nothing that was made is used again."""
         self.edits = tuple(edit for edit in self.edits if edit.position < kept)
-        engine.touched.update(edit.position for edit in self.edits)
+        engine.touch(edit.position for edit in self.edits)
         self._made.clear()
         self._sent = min(self._sent, kept)
 

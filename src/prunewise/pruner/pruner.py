@@ -1,8 +1,8 @@
 """Pruner: one conversation under one policy, and `plan`, its dry run.
 
-Holds the pieces together: the messages that the host sends, the engine that reads them, the folded
-ledger, the state of masking, and what goes out. The one place that asks the clock, where the host
-does not say the time.
+Holds the pieces together: the messages that the host sends, the engine that reads them, what is on
+record, the state of masking, and what goes out. The one place that asks the clock, where the host does
+not say the time.
 """
 
 from __future__ import annotations
@@ -11,80 +11,35 @@ import contextlib
 import copy
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from prunewise import formats, ledger, markers, recall
+from prunewise import formats, recall
 from prunewise.engine import NOW, Engine, Moment, Proposal
-from prunewise.errors import RecallError, RefusedError
+from prunewise.errors import RefusedError
 from prunewise.formats import Format, Native
 from prunewise.gates import Verdict
-from prunewise.ledger import Decision, Entry, Restore, Savings, Target
+from prunewise.ledger import Decision, Entry, Ledger, Restore, Target
 from prunewise.listing import Listed, listing
 from prunewise.masking import Output
-from prunewise.plan import Masked, Plan
+from prunewise.plan import Plan
 from prunewise.priced import engine_for
 from prunewise.pruner.accounting import Accounting
+from prunewise.pruner.answers import Projected, PrunewiseWarning, Stats
 from prunewise.pruner.clock import NOBODY, Caller, Clock, caller_in
+from prunewise.pruner.dry_run import planned
 from prunewise.pruner.engagement import CompactionCheck, Engagement
 from prunewise.pruner.messages import Messages
-from prunewise.pruner.originals import Originals
+from prunewise.pruner.originals import origin
 from prunewise.pruner.policy import Policy, SettingsLike
 from prunewise.pruner.projection import Projection
+from prunewise.pruner.record import Record
 from prunewise.stores import Store
 from prunewise.stores.memory import Memory
-from prunewise.tally import Balance
-from prunewise.transcript import TOOL_RESULT, Edit, Exchange, Message, ToolKind, Transcript, Usage
-
-
-class PrunewiseWarning(UserWarning):
-    """Something went wrong and the original request went out; said once a conversation."""
-
-
-class Projected(msgspec.Struct, frozen=True):
-    """What one request became."""
-
-    request: Any
-    """What to send: the very object that came in where nothing changed."""
-    edits: tuple[Edit, ...] = ()
-    """All edits in it, by position; their messages are the only ones that are new objects."""
-    decisions: tuple[Decision, ...] = ()
-    """The decisions that this request added to the ledger."""
-    verdict: Verdict | None = None
-    saved: int = 0
-    """How much smaller the request is than without pruning, in estimated tokens."""
-    masked: int = 0
-    """How many of the edits are masking's."""
-    changed: bool = False
-    """Whether the edits differ from the request before, so that the cached prefix breaks."""
-    error: str | None = None
-    """Why the original went out after all, where something failed."""
-
-
-class Stats(msgspec.Struct, frozen=True):
-    """What pruning has come to in this conversation, in estimated tokens."""
-
-    raw_tokens: int
-    effective_tokens: int
-    saved_tokens: int
-    standing: int
-    masked: int
-    removed_by_strategy: Mapping[str, int]
-    """Cumulative, from the ledger."""
-    cache_breaks: int
-    """How many requests changed something that had been sent before."""
-    balance: Balance = Balance()
-    """What pruning has really brought since this pruner was made, by the provider's own counts."""
-    earlier: Balance | None = None
-    """The same for the LLM calls before that which the conversation holds, by what the ledger says; None
-    where it says nothing."""
-
-
-_BEGINNING = 64
-"""So many first characters tell whether an output is that of a recall."""
+from prunewise.transcript import TOOL_RESULT, Message, ToolKind, Transcript, Usage
 
 
 class Pruner:
@@ -111,9 +66,8 @@ class Pruner:
         self.store: Store = store or Memory(conversation)
         self.cache_breaks = 0
         self._cwd = cwd
-        self._ledger = ledger.fold(self.store.ledger())
         self._messages = Messages(self.format)
-        self._originals = Originals(self.store, self.format, self._messages)
+        self._record = Record(self.store, self.format, self._messages)
         self._projection = Projection(self.format)
         self._engagement = Engagement(engaged)
         self._tells_compactions = tells_compactions
@@ -190,15 +144,16 @@ class Pruner:
             proposals = self._engine.accepted(verdict)
             if proposals:
                 try:
-                    decisions = self._record(proposals, now)
+                    decisions = self._decide(proposals, now)
                 except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
                     error = _named(failure)
                     self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
         self._keep_masked(self._mask(*room, moment))
         engine, projection = self._engine, self._projection
-        self._keep_standing()
-        self._accounting.sent(engine, engine.touched)
-        changed = projection.advance(engine, natives)
+        touched = engine.take_touched()
+        self._record.keep_standing(engine, touched)
+        self._accounting.sent(engine, touched)
+        changed = projection.advance(engine, natives, touched)
         self.cache_breaks += changed
         engine.sent = len(natives)
         self._engagement.sent(engine)
@@ -207,6 +162,7 @@ class Pruner:
             projection.edits,
             decisions,
             verdict,
+            engine.total_tokens,
             engine.removed_tokens,
             len(engine.masked),
             changed,
@@ -289,32 +245,10 @@ class Pruner:
             self.store.reference,
             cwd=self._cwd,
             vocabulary=self.format.vocabulary,
-            recalled=self._recalled,
+            recalled=lambda asked, exchange: origin(self.store, self._engine, asked, exchange),
         )
         engine.follow(self._ledger)
         return engine
-
-    def _recalled(self, asked: str, exchange: Exchange) -> str | None:
-        """The reference of the original that a recall returned, however deep recalls were recalled.
-
-        None where the output does not begin as that original does: then another tool has the name.
-        """
-        reference = asked.strip().removesuffix(markers.FULL)
-        try:
-            message = self.store.original(reference).message
-            begins = recall.recall(self.store, reference)[:_BEGINNING]
-        except RecallError:
-            return None
-        if not exchange.result.text.startswith(begins):
-            return None
-        engine = self._engine
-        for earlier in engine.recalls:
-            if (
-                earlier.order < exchange.order
-                and engine.transcript.messages[earlier.result_position].id == message
-            ):
-                return engine.reference_of(earlier)
-        return self.store.reference(message, reference)
 
     def _restart(self, kept: int) -> None:
         """Start the engine again over the first `kept` messages, with what stands and what is masked."""
@@ -339,7 +273,7 @@ class Pruner:
             if place[0] < end and target not in decided
         }
         engine = self._engine = self._fresh_engine()
-        engine.masked.update(masked)
+        engine.keep_masked(masked)
         engine.sent = min(before.sent, kept)
         engine.extend(messages)
         return engine.mask() if masked else []
@@ -391,37 +325,15 @@ class Pruner:
 
     # ---- what is recorded
 
-    def _record(self, proposals: Sequence[Proposal], now: float) -> tuple[Decision, ...]:
-        """Keep the originals, write the decisions down, and only then let them stand."""
-        entries = self._entries(proposals, _iso(now))
+    @property
+    def _ledger(self) -> Ledger:
+        return self._record.ledger
+
+    def _decide(self, proposals: Sequence[Proposal], now: float) -> tuple[Decision, ...]:
+        """Have these proposals stand, once they are written down."""
+        entries = self._record.decisions(self.transcript, proposals, now)
         self._write(entries)
         return tuple(entry for entry in entries if isinstance(entry, Decision))
-
-    def _entries(self, proposals: Sequence[Proposal], at: str) -> list[Entry]:
-        """The entries for these proposals, each a decision and what it saves; the originals are kept."""
-        entries: list[Entry] = []
-        for proposal in proposals:
-            decision = self._decision(proposal, at)
-            saved = proposal.tokens_removed
-            entries += decision, Savings(decision.idempotency_key, decision.strategy_id, saved, at)
-        return entries
-
-    def _decision(self, proposal: Proposal, at: str) -> Decision:
-        transcript = self.transcript
-        exchange = transcript.exchange(proposal.call)
-        assert exchange is not None
-        self._originals.keep(transcript, exchange, proposal.kind, proposal.reference)
-        return ledger.decide(
-            proposal.strategy,
-            proposal.call,
-            proposal.kind,
-            reason=proposal.reason,
-            placeholder=proposal.marker,
-            created_at=at,
-            reference=proposal.reference,
-            entry_id=transcript.messages[exchange.result_position].id if self._messages.named else None,
-            session_id=self.store.conversation or None,
-        )
 
     def _write(self, entries: Sequence[Entry]) -> None:
         self.store.append(entries)
@@ -429,20 +341,12 @@ class Pruner:
 
     def follow(self) -> None:
         """Read the ledger again: another branch, or another process has added to it."""
-        self._ledger = ledger.fold(self.store.ledger())
+        self._record.read()
         if not self._engine.follow(self._ledger):
             self._restart(len(self._messages))
 
-    def _keep_standing(self) -> None:
-        """Have the store keep what the standing decisions among the fresh edits stand for now."""
-        engine = self._engine
-        for position in engine.touched:
-            for edit in engine.edits.get(position, {}).values():
-                self._originals.keep_standing(engine.transcript, edit, self._ledger.standing)
-
     def _keep_masked(self, masked: Sequence[tuple[Output, str]]) -> None:
-        for output, reference in masked:
-            self._originals.keep_masked(self.transcript, output, reference)
+        self._record.keep_masked(self.transcript, masked)
 
     # ---- the dry run
 
@@ -460,41 +364,17 @@ class Pruner:
     def _tried(
         self, request: Any, ids: Sequence[str] | None, window: int | None, reserve: int | None
     ) -> Plan:
-        """The plan of a copy, made to be thrown away: its engine ends with edits that nobody decided on."""
+        """The plan of a copy, made to be thrown away."""
         self._part()
         self.read(request, ids=ids)
-        engine = self._engine
-        verdict = engine.verdict() if self.policy.settings.enabled else None
-        proposals = engine.proposals
-        saved = engine.removed_tokens
-        if verdict is not None and verdict.accepted:
-            saved += verdict.tokens_removed
-        if self._limits(window, reserve) is not None:  # then it has to be seen what is left to mask
-            if verdict is not None and verdict.accepted:
-                for proposal in engine.accepted(verdict):
-                    engine.preview(proposal)
-            self._mask(window, reserve)
-            saved = engine.removed_tokens
-        masked = [
-            Masked(call, kind, place[0], engine.saving_at(place))
-            for (call, kind), place in engine.masked.items()
-        ]
-        return Plan(
-            self.format.name,
-            len(engine.transcript),
-            engine.transcript.state,
-            engine.total_tokens,
-            proposals,
-            verdict,
-            tuple(self._ledger.standing.values()),
-            tuple(sorted(masked, key=lambda one: one.position)),
-            saved,
-        )
+        masking = self._limits(window, reserve) is not None
+        mask = partial(self._mask, window, reserve) if masking else None
+        return planned(self._engine, self._ledger, self.format.name, mask)
 
     def _part(self) -> None:
         """Share no state with the pruner that this is a copy of, and stand where it does."""
         self._messages = self._messages.copy()
-        self._originals = Originals(self.store, self.format, self._messages)
+        self._record = self._record.over(self._messages)
         self._projection = Projection(self.format)
         self._accounting = Accounting(self.policy.rules)
         self._engagement = copy.copy(self._engagement)
@@ -548,13 +428,13 @@ class Pruner:
             RefusedError: one to prune is not there, protected, pruned already, or would not get smaller;
                 or nothing stands for one to restore. Nothing is added then.
         """
-        at = _iso(time.time() if now is None else now)
+        now = time.time() if now is None else now
         for call_id, kind in restore:
             if (call_id, kind) not in self._ledger.standing:
                 raise _nothing_stands(call_id)
-        restores = self._restores(lambda decision: decision.target in restore, at)
-        prunes = self._entries([self._engine.manual(*target) for target in prune], at)
-        entries = (*restores, *prunes)
+        restores = self._record.restores(lambda decision: decision.target in restore, now)
+        proposals = [self._engine.manual(*target) for target in prune]
+        entries = (*restores, *self._record.decisions(self.transcript, proposals, now))
         self._write(entries)
         return entries
 
@@ -565,7 +445,7 @@ class Pruner:
             RefusedError: it is not there, protected, pruned already, or would not get smaller.
         """
         proposal = self._engine.manual(call_id, kind)
-        return self._record([proposal], time.time() if now is None else now)[0]
+        return self._decide([proposal], time.time() if now is None else now)[0]
 
     def restore(self, key: str, *, now: float | None = None) -> tuple[Restore, ...]:
         """Undo what stands for a key: a decision's idempotency key, or a call id for all of its targets.
@@ -573,19 +453,14 @@ class Pruner:
         Raises:
             RefusedError: nothing stands for it.
         """
-        restores = self._restores(
+        restores = self._record.restores(
             lambda decision: key in (decision.idempotency_key, decision.target[0]),
-            _iso(time.time() if now is None else now),
+            time.time() if now is None else now,
         )
         if not restores:
             raise _nothing_stands(key)
         self._write(restores)
         return restores
-
-    def _restores(self, meant: Callable[[Decision], bool], at: str) -> tuple[Restore, ...]:
-        """An entry for each key that stands and is meant: several may be about one target."""
-        active = self._ledger.active
-        return tuple(Restore(decision.idempotency_key, at) for decision in active if meant(decision))
 
     def recall(self, reference: str) -> str:
         """The full output that a marker's reference leads to; see `prunewise.recall.recall`."""
@@ -637,12 +512,6 @@ def plan(
     """
     pruner = Pruner(format, Policy(settings), store, cwd=cwd)
     return pruner.plan(messages, ids=ids, window=window, reserve=reserve)
-
-
-def _iso(now: float) -> str:
-    """Seconds since the epoch as the ledger writes a time."""
-    moment = datetime.fromtimestamp(now, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _named(error: Exception) -> str:
