@@ -216,6 +216,11 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison]
 
 
+def has_errors_on_terminal() -> bool:
+    """Whether stderr is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()  # pyright: ignore[reportUnnecessaryComparison]
+
+
 def is_interactive() -> bool:
     """Whether somebody is there to be asked."""
     return is_terminal() and sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]

@@ -81,7 +81,7 @@ def prune(
         console.write_json(desk.document())
         return
     elif picker.has_screen() and picker.is_installed():
-        _say_outcomes(picker.pick(desk, force=force, ask=not yes))
+        picker.pick(desk, force=force, ask=not yes)
         return
     else:
         choice = _picked_from_list(desk)
@@ -98,11 +98,6 @@ def prune(
             return
         change.carry_out(force=force)
         console.show(console.stdout(), change.outcome())
-
-
-def _say_outcomes(outcomes: Sequence[str]) -> None:
-    """Leave behind on the terminal what was done while the picker was in front of it."""
-    console.show(console.stdout(), *(outcomes or ["Nothing was changed."]))
 
 
 # ---------------------------------------------------------------- the list

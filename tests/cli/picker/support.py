@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from textual import events
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -93,6 +94,12 @@ class Driven:
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
+        await self.settle()
+
+    async def press_at_once(self, *keys: str) -> None:
+        """Press keys faster than any of them is heard, as a paste or a slow line does."""
+        for key in keys:
+            self.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await self.settle()
 
     async def settle(self) -> None:

@@ -2,18 +2,23 @@
 
 import asyncio
 import os
+import signal
 import threading
 from pathlib import Path
 
+import click
 import pytest
 from tests.cli.picker.support import Driven, desk_of, drive, ledger_of
 from tests.cli.support import TEXT, Sample
 from textual.pilot import Pilot
+from textual.widgets import Input
 
+from prunewise.cli import picker as the_picker
 from prunewise.cli.change import Change
 from prunewise.cli.desk import Desk
 from prunewise.cli.picker.app import PickerApp, _theme
 from prunewise.cli.picker.dialogs import Confirm, Help
+from prunewise.cli.picker.screen import PickerScreen
 from prunewise.cli.picker.sitting import Sitting
 from prunewise.stores.pi_session import PiSession
 
@@ -157,6 +162,16 @@ def test_an_output_scrolls_to_its_end(sample: Sample, lines: int, presses: int):
     drive(sample.path, steps)
 
 
+def test_nothing_is_said_of_llm_calls_before_they_were_counted(
+    session: Sample, monkeypatch: pytest.MonkeyPatch
+):
+    async def steps(picker: Driven) -> None:
+        assert "LLM call" not in picker.screen.replace("age is in LLM calls", "")
+
+    monkeypatch.setattr(PickerScreen, "_show_timeline", lambda _: None)
+    drive(session.path, steps)
+
+
 # ---------------------------------------------------------------- filter, sort, group
 
 
@@ -170,6 +185,18 @@ def test_a_filter_narrows_the_list_with_each_key(session: Sample):
         assert picker.exchanges.has_focus
         await picker.press("escape")
         assert picker.calls == NEWEST_FIRST
+
+    drive(session.path, steps)
+
+
+@pytest.mark.parametrize("ending", ["enter", "down", "escape", "tab"])
+def test_no_key_is_lost_where_many_come_at_once(session: Sample, ending: str):
+    async def steps(picker: Driven) -> None:
+        await picker.press_at_once("slash", *"read", ending, "tab", "tab", *"sgg", "space")
+        assert picker.first.query_one("#filter", Input).value == "read"
+        assert picker.exchanges.order == "tokens"
+        assert picker.calls[0] == "a.py"
+        assert picker.exchanges.selected
 
     drive(session.path, steps)
 
@@ -463,6 +490,18 @@ def test_a_session_that_goes_on_is_read_again(session: Sample):
     drive(session.path, steps)
 
 
+def test_a_session_that_goes_on_and_on_is_said_once_in_a_while(session: Sample):
+    async def steps(picker: Driven) -> None:
+        for number in range(3):
+            session.read(f"call_more{number}", "c.py")
+            picker.first._look_at_file()
+            await picker.settle()
+            assert picker.calls[0] == f"call_more{number}"
+        assert picker.said == ["the session has changed, and was read again"]
+
+    drive(session.path, steps)
+
+
 def test_a_batch_is_refused_where_the_session_went_on_before_the_answer(session: Sample):
     async def steps(picker: Driven) -> None:
         await picker.press("p")
@@ -524,6 +563,45 @@ def test_what_nobody_foresaw_ends_it_without_showing_the_session(
     app.run(headless=True, size=(80, 24), auto_pilot=steps)
     assert isinstance(app.fault, ZeroDivisionError)
     assert "Traceback" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ((), "Nothing was changed.\n"),
+        (("p", "y"), "Added 2 entries to the session. The next request is 635 tokens smaller.\n"),
+    ],
+)
+@pytest.mark.parametrize("ended_by", [None, signal.SIGTERM])
+def test_what_was_done_is_left_behind_however_it_ended(
+    session: Sample,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    *,
+    keys: tuple[str, ...],
+    said: str,
+    ended_by: int | None,
+):
+    async def steps(pilot: Pilot[None]) -> None:
+        await pilot.press(*keys)
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+        if ended_by is None:
+            await pilot.press("q")
+        else:
+            os.kill(os.getpid(), ended_by)
+
+    run = PickerApp.run
+    monkeypatch.setattr(
+        PickerApp, "run", lambda app: run(app, headless=True, size=(80, 24), auto_pilot=steps)
+    )
+    if ended_by is None:
+        the_picker.pick(desk_of(session.path), force=False, ask=True)
+    else:
+        with pytest.raises(click.exceptions.Exit) as ended:
+            the_picker.pick(desk_of(session.path), force=False, ask=True)
+        assert ended.value.exit_code == 128 + ended_by
+    assert capfd.readouterr().out == said
 
 
 # ---------------------------------------------------------------- the rest

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
+import click
+
 from prunewise.cli import console
 from prunewise.cli.desk import Desk
 
 HINT = "For a full-screen picker: pip install 'prunewise[tui]'"
+_SIGNALLED = 128
 
 
 def is_installed() -> bool:
@@ -22,18 +25,21 @@ def is_installed() -> bool:
 
 
 def has_screen() -> bool:
-    """Whether somebody is there, at a terminal that can move its cursor."""
+    """Whether somebody is there, at a terminal that can move its cursor. Textual draws on stderr."""
     can_move = os.name == "nt" or os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
-    return console.is_interactive() and can_move
+    return can_move and console.is_interactive() and console.has_errors_on_terminal()
 
 
-def pick(desk: Desk, *, force: bool, ask: bool) -> list[str]:
-    """Have a person look, prune and restore on the whole screen. Gives a sentence for each batch done.
+def pick(desk: Desk, *, force: bool, ask: bool) -> None:
+    """Have a person look, prune and restore on the whole screen; then say on stdout what was done.
 
     Args:
         desk: the session.
         force: write although another process has the file open.
         ask: show each batch with its price before it is done.
+
+    Raises:
+        click.exceptions.Exit: a signal has ended it; the exit code says which, as a shell's does.
     """
     from prunewise.cli.picker.app import PickerApp
     from prunewise.cli.picker.sitting import Sitting
@@ -41,6 +47,9 @@ def pick(desk: Desk, *, force: bool, ask: bool) -> list[str]:
     sitting = Sitting(desk, force=force)
     app = PickerApp(sitting, ask=ask)
     app.run()
+    if sitting.outcomes or app.fault is None:
+        console.show(console.stdout(), *(sitting.outcomes or ["Nothing was changed."]))
     if app.fault is not None:
         raise app.fault
-    return sitting.outcomes
+    if app.ended_by is not None:
+        raise click.exceptions.Exit(_SIGNALLED + app.ended_by)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+from contextlib import suppress
 from typing import ClassVar
 
 from textual.app import App
@@ -14,6 +17,8 @@ from prunewise.cli.picker.screen import WIDE, PickerScreen
 from prunewise.cli.picker.sitting import Sitting
 
 _WHITE = ("7", "15")
+_ENDING = ("SIGTERM", "SIGHUP")
+"""Signals that ask it to end. By default they would leave the terminal as it is while it is in use."""
 
 
 class PickerApp(App[None]):
@@ -31,9 +36,23 @@ class PickerApp(App[None]):
         super().__init__()
         self.fault: Exception | None = None
         """What nobody foresaw, and ended it."""
+        self.ended_by: int | None = None
+        """The signal that asked it to end."""
         self._first = PickerScreen(sitting, ask=ask)
         if "TEXTUAL_THEME" not in os.environ:
             self.theme = _theme(os.environ.get("COLORFGBG", ""))
+
+    def on_mount(self) -> None:
+        """Take signals as wishes to quit."""
+        for name in _ENDING:
+            # Windows knows neither; and they go to the main thread only.
+            with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
+                number: int = getattr(signal, name)
+                asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
+
+    def _end_by(self, number: int) -> None:
+        self.ended_by = number
+        self._first.leave()
 
     async def action_quit(self) -> None:
         """End, once nothing is being written any more."""

@@ -16,7 +16,7 @@ _CUT, _BREAK, _COMPACTION = "▲", "x", "◆"
 
 
 class Chart(Widget):
-    """A caption, bars, and a line of marks below them."""
+    """A caption, bars, and a line of marks below them; nothing before there is a timeline."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "chart--caption",
@@ -29,7 +29,7 @@ class Chart(Widget):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._timeline = Timeline()
+        self._timeline: Timeline | None = None
         self._message = ""
 
     def show(self, timeline: Timeline) -> None:
@@ -46,31 +46,15 @@ class Chart(Widget):
     def render_line(self, y: int) -> Strip:
         """The caption, a line of the bars, or the marks."""
         width, height = self.size
+        timeline = self._timeline
+        if timeline is None:
+            return self._line([])
         if y == 0:
-            return self._line([Segment(self.caption, self._styled("caption"))])
-        some = bars(self._timeline, width, self._message)
+            return self._line([Segment(_caption(timeline), self._styled("caption"))])
+        some = bars(timeline, width, self._message)
         if y == height - 1:
             return self._line([self._mark(bar) for bar in some])
         return self._bars(drawn(some, max(1, height - 2))[y - 1], some)
-
-    @property
-    def caption(self) -> str:
-        """What is to be seen, in figures."""
-        timeline = self._timeline
-        if not timeline.sizes:
-            return "no LLM call yet"
-        marks = [
-            f"{sign} {count(len(calls), one)}"
-            for sign, calls, one in (
-                (_BREAK, timeline.breaks, "cache break"),
-                (_CUT, timeline.cuts, "cut"),
-                (_COMPACTION, timeline.compactions, "compaction"),
-            )
-            if calls
-        ]
-        about = ", estimated" if timeline.estimated else ""
-        sizes = f"context {number(timeline.sizes[-1])} tokens, most {number(max(timeline.sizes))}{about}"
-        return "  ".join([f"{sizes}, {count(len(timeline.sizes), 'LLM call')}", *marks])
 
     def _bars(self, row: str, some: list[Bar]) -> Strip:
         plain, here = self._styled("bar"), self._styled("here")
@@ -92,3 +76,21 @@ class Chart(Widget):
 
     def _line(self, segments: list[Segment]) -> Strip:
         return Strip(segments).simplify().adjust_cell_length(self.size.width, self.rich_style)
+
+
+def _caption(timeline: Timeline) -> str:
+    """What is to be seen, in figures."""
+    if not timeline.sizes:
+        return "no LLM call yet"
+    marks = [
+        f"{sign} {count(len(calls), one)}"
+        for sign, calls, one in (
+            (_BREAK, timeline.breaks, "cache break"),
+            (_CUT, timeline.cuts, "cut"),
+            (_COMPACTION, timeline.compactions, "compaction"),
+        )
+        if calls
+    ]
+    about = ", estimated" if timeline.estimated else ""
+    sizes = f"context {number(timeline.sizes[-1])} tokens, most {number(max(timeline.sizes))}{about}"
+    return "  ".join([f"{sizes}, {count(len(timeline.sizes), 'LLM call')}", *marks])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal, cast
@@ -75,11 +76,11 @@ class PickerScreen(Screen[None]):
         Binding("space", "select", "Select"),
         Binding("a", "select_all", "All", show=False),
         Binding("slash", "filter", "Filter", key_display="/", priority=True),
-        Binding("enter,down", "leave_filter", "To the list", show=False, priority=True),
+        Binding("enter,down,escape", "leave_filter", "To the list", show=False, priority=True),
         Binding("s", "sort", "Sort", show=False),
         Binding("S,shift+s", "turn", "Turn", show=False),
         Binding("g", "group", "Group"),
-        Binding("tab,shift+tab", "other_pane", "Look", key_display="tab"),
+        Binding("tab,shift+tab", "other_pane", "Look", key_display="tab", priority=True),
         Binding("enter", "open", "Open", show=False),
         Binding("escape", "back", "Back", show=False),
         Binding("t", "theme", "Theme", show=False),
@@ -96,6 +97,8 @@ class PickerScreen(Screen[None]):
         self._grouping: Grouping = "none"
         self._folded: frozenset[str] = frozenset()
         self._fault = ""
+        self._moved_said = -math.inf
+        """When it was said that the session has changed."""
 
     @property
     def program(self) -> App[None]:
@@ -238,6 +241,10 @@ class PickerScreen(Screen[None]):
         """From the filter to what it leaves."""
         self.set_focus(self.exchanges)
 
+    def _is_focused(self, which: str) -> bool:
+        """Whether what is typed goes there. `has_focus` says so only once the widget has heard of it."""
+        return self.focused is self.query_one(which)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Whether a key does this now: in the filter a slash is a slash.
 
@@ -246,7 +253,7 @@ class PickerScreen(Screen[None]):
         """
         if action not in ("filter", "leave_filter"):
             return True
-        return self.query_one("#filter").has_focus == (action == "leave_filter")
+        return self._is_focused("#filter") == (action == "leave_filter")
 
     def action_sort(self) -> None:
         """Sort by the next column."""
@@ -282,7 +289,7 @@ class PickerScreen(Screen[None]):
     def action_other_pane(self) -> None:
         """From the list to the output, and back."""
         look = self.query_one("#look", Look)
-        if look.has_focus:
+        if self.focused is look:
             self.action_back()
             return
         self.add_class("-looking")
@@ -293,16 +300,16 @@ class PickerScreen(Screen[None]):
     def action_open(self) -> None:
         """Look at one in full; of a group, fold or unfold it."""
         line = self.exchanges.current
-        if isinstance(line, Group) and self.exchanges.has_focus:
+        if isinstance(line, Group) and self._is_focused("#list"):
             self._folded ^= {line.name}
             self._show_list()
-        elif line is not None and not self.query_one("#look").has_focus:
+        elif line is not None and not self._is_focused("#look"):
             self.action_other_pane()
 
     def action_back(self) -> None:
         """From the output or the filter to the list; there, select nothing, then filter nothing."""
         field = self.query_one("#filter", Input)
-        if not self.exchanges.has_focus:
+        if not self._is_focused("#list"):
             self.remove_class("-looking")
             self.set_focus(self.exchanges)
         elif self.exchanges.selected:
@@ -417,7 +424,14 @@ class PickerScreen(Screen[None]):
         self.sitting.moved_to(desk)
         self.exchanges.selected &= self.sitting.by_target.keys()
         self._read_anew()
-        self._say("the session has changed, and was read again")
+        self._say_moved()
+
+    def _say_moved(self) -> None:
+        """Say that the session is another, but not again while that can still be read."""
+        now = time.monotonic()
+        if now >= self._moved_said + _SECONDS_SHOWN:
+            self._moved_said = now
+            self._say("the session has changed, and was read again")
 
     def _read_anew(self) -> None:
         self._show_all()
