@@ -7,7 +7,20 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.build import assistant, call, exchange, flat, messages, read, result, thinking, usage, used, user
+from tests.build import (
+    assistant,
+    call,
+    exchange,
+    flat,
+    image,
+    messages,
+    read,
+    result,
+    thinking,
+    usage,
+    used,
+    user,
+)
 
 from prunewise import markers, tools
 from prunewise.cache import UNTOLD
@@ -112,7 +125,7 @@ def test_an_output_that_is_in_view_becomes_a_pointer():
     one, requests = play(Memory(), natives)
     assert strategies(one) == {REPEAT}
     shown = requests[-1].request[4]["content"][0]["text"]
-    assert "which is still in view" in shown
+    assert "as an output further up; recall" in shown
     assert WORDS in one.recall(reference_in(shown))
     assert requests[-1].request[2] == natives[2]
 
@@ -124,6 +137,33 @@ def test_what_a_pointer_leads_to_stays():
     assert requests[-1].request[2] == natives[2]
     again = pruner(one.store)
     assert list(again.project(natives).request) == list(requests[-1].request)
+
+
+def go_on(one: Any, natives: Any, start: Any):
+    """The same conversation from a message on, as `play` has it; its last request."""
+    for end in range(start, len(natives)):
+        if natives[end]["role"] == "assistant":
+            one.project(natives[:end], now=1000.0 + end)
+            one.observe(now=1000.0 + end)
+    return one.project(natives, now=1000.0 + len(natives))
+
+
+def test_what_a_pointer_leads_to_stays_after_a_restart():
+    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(40)[1:])
+    one, _ = play(Memory(), natives[:9])
+    again = pruner(one.store)
+    last = go_on(again, natives, 9)
+    assert STALE in strategies(again)
+    assert last.request[2] == natives[2]
+
+
+def test_an_output_of_before_a_restart_is_led_to():
+    natives = flat(user(), read("a", "f.py", WORDS))
+    one, _ = play(Memory(), natives)
+    again = pruner(one.store)
+    last = go_on(again, flat(natives, read("b", "g.py", WORDS)), 5)
+    assert strategies(again) == {REPEAT}
+    assert [edit.position for edit in last.edits] == [4]
 
 
 def test_nothing_that_was_sent_is_shortened():
@@ -143,6 +183,18 @@ def test_old_outputs_are_cut_in_batches():
     assert "it is old; recall" in shown
     assert "names in it: " in shown
     assert WORDS in one.recall(reference_in(shown))
+
+
+def test_images_go_only_with_what_a_newer_result_replaces():
+    shots = [used(f"i{n}", "screenshot", {"page": n}, WORDS, image()) for n in range(3)]
+    same = [used(f"s{n}", "screenshot", {"page": "same"}, WORDS, image()) for n in range(3)]
+    natives = flat(user(), *shots, *same, reads(40)[1:])
+    one, requests = play(Memory(), natives)
+    gone = {decision.target[0] for decision in one.store.ledger() if isinstance(decision, Decision)}
+    assert gone & {f"i{n}" for n in range(3)} == set()
+    assert {"s0", "s1"} <= gone
+    shown = requests[-1].request[8]["content"][0]["text"]
+    assert "and 1 image" in shown
 
 
 def test_where_the_cache_cannot_pay_nothing_is_cut():

@@ -99,9 +99,9 @@ def extent(text: str, code: int | None) -> str:
 
 
 def pointer(tool: str, text: str, reference: str) -> str:
-    """What stands for an output that is byte for byte one that is in view already."""
-    facts = f"the same {_size(text)} as its output before"
-    return f"{OPENING}{_name(tool)} output: {facts}, which is still in view; {_recall(reference)}]"
+    """What stands for an output that is byte for byte an earlier one. True whatever becomes of that one."""
+    facts = f"the same {_size(text)} as an output further up"
+    return f"{OPENING}{_name(tool)} output: {facts}; {_recall(reference)}]"
 
 
 @lru_cache(maxsize=1024)

@@ -80,6 +80,11 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False):
         return any(type(part) is Image for part in self.content)
 
     @property
+    def images(self) -> int:
+        """How many images are in it."""
+        return sum(type(part) is Image for part in self.content)
+
+    @property
     def text(self) -> str:
         """Its text parts, joined by line feeds; images left out."""
         if len(self.content) == 1 and type(self.content[0]) is Text:

@@ -25,7 +25,6 @@ from prunewise.transcript import (
     TOOL_RESULT,
     Edit,
     Exchange,
-    Image,
     Kind,
     Message,
     ReplacePart,
@@ -193,8 +192,7 @@ class Engine:
         if markers.reference_in(text) is not None:
             return None
         characters = utf16_length(text)
-        images = sum(type(part) is Image for part in result.content) if result.has_image else 0
-        marker = markers.output(exchange.call.name, characters, reason, reference, images=images)
+        marker = markers.output(exchange.call.name, characters, reason, reference, images=result.images)
         return marker, self.rules.estimator.content(result), characters, utf16_length(marker)
 
     def reference_of(self, exchange: Exchange) -> str | None:

@@ -108,7 +108,10 @@ class PricedEngine(Engine):
         sort = sort_of(exchange, self.transcript)
         if exchange.result_position >= max(self.transcript.sent, self.sent):
             self._at_birth(exchange, sort)
-        self._later(STALE, old, sort, prices)
+        else:
+            self._recollect(exchange)
+        if not exchange.result.has_image:  # images go only with a result that a newer one replaces
+            self._later(STALE, old, sort, prices)
         if exchange.result.is_error:
             self._later(ERRORS, Stale(exchange, TOOL_INPUT, markers.FAILED_INPUT), ERRORS, prices)
 
@@ -181,6 +184,14 @@ class PricedEngine(Engine):
         if proposal is not None:
             self._free.append(proposal)
 
+    def _recollect(self, exchange: Exchange) -> None:
+        """An output that was sent before this engine began: a pointer, or what may be led to."""
+        decision = self._ledger.standing.get((exchange.call.id, TOOL_RESULT))
+        if decision is not None and decision.strategy_id == REPEAT:
+            self._views.hold(self._views.find(exchange.result.text))
+        else:
+            self._views.add(exchange)
+
     def _open(self, target: Target, exchange: Exchange) -> bool:
         """Whether nothing has been decided on a target, and nothing protects it."""
         return not (
@@ -208,7 +219,7 @@ class PricedEngine(Engine):
         if reference is None:
             return None
         marker = markers.pointer(exchange.call.name, text, reference)
-        made = self._proposed(REPEAT, exchange, marker, reference, "it is in view", 1)
+        made = self._proposed(REPEAT, exchange, marker, reference, "it is the same as one further up", 1)
         if made is not None:
             self._views.hold(source)
         return made
@@ -490,7 +501,10 @@ class PricedEngine(Engine):
             if markers.reference_in(text) is not None:
                 return None
             index = condense.index(text, int(min(settings.index_tokens, _INDEX_SHARE * one.size)))
-            marker = markers.indexed(call.name, utf16_length(text), one.reason, reference, index)
+            images = exchange.result.images
+            marker = markers.indexed(
+                call.name, utf16_length(text), one.reason, reference, index, images=images
+            )
             left = text_tokens(marker)
         if one.size - left <= 0:
             return None
