@@ -1,6 +1,7 @@
 """The commands in pi: what they say, what they ask, and what they change."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,22 @@ def test_the_net_saving_is_in_status_stats_and_footer(session: Talk):
         assert "net saving: " in session.says(f"/context-pruning {command}")
         assert "of 1 LLM call would have cost" in session.says(f"/context-pruning {command}")
     assert answer.status is None  # nothing is pruned
+
+
+def test_the_last_request_is_what_went_out_whatever_was_decided_since(session: Talk):
+    session.context()
+    before = "last request: 541 tokens raw, 541 effective, 0 saved (0 pruned, 0 masked)"
+    session.command("/prune", lambda asked: asked.options[0], True)
+    session.answer("A long answer. " * 100)
+    assert before in session.says("/context-pruning status").splitlines()
+    answer = session.context()
+    (line,) = [one for one in session.says("/context-pruning status").splitlines() if "last request" in one]
+    raw, effective, saved = (int(number) for number in re.findall(r"\d+", line.replace(",", ""))[:3])
+    assert raw > 541
+    assert 0 < saved == raw - effective
+    assert line.endswith("(1 pruned, 0 masked)")
+    assert answer.status is not None
+    assert answer.status.startswith(f"pruned {saved:,} of {raw:,} tokens")
 
 
 @pytest.mark.parametrize(

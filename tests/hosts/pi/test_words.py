@@ -33,8 +33,9 @@ def test_what_was_before_this_process_is_told_apart():
     assert first == (
         "net saving: +1,900 input tokens ($2.50), +19.0% of what the input of 20 LLM calls would have cost"
     )
-    assert last.startswith(
-        "  16 of these calls were before this process started: counted by what the session says"
+    assert last == (
+        "  16 of these calls were before this process started: counted by what the session says, in which "
+        "masking, what was restored since and when pruning was off are not"
     )
 
 

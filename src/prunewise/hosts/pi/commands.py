@@ -28,6 +28,7 @@ from prunewise.hosts.pi.protocol import (
 from prunewise.hosts.pi.session import Session
 from prunewise.ledger import Target
 from prunewise.listing import Listed
+from prunewise.pruner import Projected
 from prunewise.replay import outcome
 from prunewise.settings import Value, from_text, get, setting, shown
 from prunewise.transcript import TOOL_INPUT
@@ -258,12 +259,6 @@ def _status(session: Session, usage: dict[str, Any] | None) -> str:
             thresholds += f", {state} {gate.threshold(state):g}"
     strategies = ", ".join(f"{name} {_on(get(settings, key) is True)}" for name, key in STRATEGIES.items())
     stats = session.pruner.stats
-    last = "none yet"
-    if session.last is not None:
-        last = (
-            f"{stats.raw_tokens:,} tokens raw, {stats.effective_tokens:,} effective, "
-            f"{stats.saved_tokens:,} saved ({stats.standing:,} pruned, {stats.masked:,} masked)"
-        )
     names = count(len(protections.tool_names), "tool name")
     globs = count(len(protections.path_globs), "path glob")
     engaged = ", engaged" if session.pruner.engaged else ""
@@ -273,7 +268,7 @@ def _status(session: Session, usage: dict[str, Any] | None) -> str:
         f"gate: {gate.mode}, threshold {thresholds} LLM calls, ratio {gate.cached_price_ratio:g}",
         f"strategies: {strategies}",
         f"protections: {names}, {globs}, the last {count(protections.recent_turns, 'turn')}",
-        f"last request: {last}",
+        f"last request: {_last(session.last)}",
         f"context: {_usage(usage)}",
         f"masking before compaction: {_on(settings.pruning.enabled)}{engaged}",
         f"cache breaks: {stats.cache_breaks:,}",
@@ -282,6 +277,16 @@ def _status(session: Session, usage: dict[str, Any] | None) -> str:
     if settings.policy == "documented":
         lines.append(outcome.advice(outcome.last(outcome.cache_folder())))
     return "\n".join(lines)
+
+
+def _last(last: Projected | None) -> str:
+    if last is None:
+        return "none yet"
+    pruned = len(last.edits) - last.masked
+    return (
+        f"{last.raw:,} tokens raw, {last.raw - last.saved:,} effective, {last.saved:,} saved "
+        f"({pruned:,} pruned, {last.masked:,} masked)"
+    )
 
 
 def _usage(usage: dict[str, Any] | None) -> str:

@@ -261,13 +261,11 @@ class Session:
 
     def status(self) -> str | None:
         """The footer's text: what the last request was spared."""
-        saved = 0 if self.last is None else self.last.saved
-        if not self.settings.pruning.footer or saved <= 0:
+        last = self.last
+        if last is None or last.saved <= 0 or not self.settings.pruning.footer:
             return None
-        stats = self.pruner.stats
-        return ", ".join(
-            filter(None, (f"pruned {saved:,} of {stats.raw_tokens:,} tokens", words.short(stats)))
-        )
+        parts = f"pruned {last.saved:,} of {last.raw:,} tokens", words.short(self.pruner.stats)
+        return ", ".join(filter(None, parts))
 
     def _announce(self, out: Projected) -> None:
         if not out.edits or self.carried.announced:

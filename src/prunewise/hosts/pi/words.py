@@ -29,7 +29,7 @@ def saving(stats: Stats) -> list[str]:
     if stats.earlier is not None:
         lines.append(
             f"  {stats.earlier.calls:,} of these calls were before this process started: counted by what the "
-            "session says, in which masking and what was restored since are not"
+            "session says, in which masking, what was restored since and when pruning was off are not"
         )
     elif stats.balance.calls:
         lines.append("  since this process started")
