@@ -38,15 +38,16 @@ EAGER = SETTINGS["eager"]
 
 _HERE = "test_fault_reports.py::"
 _RULES = "test_house_rules.py::"
-_PRUNER = "test_pruner.py::"
+_BY_HAND = "pruner/test_by_hand.py::"
+_ENGAGEMENT = "pruner/test_engagement.py::"
 _SESSION = "stores/test_pi_session.py::"
 _FILES = "stores/test_settings_files.py::"
 
 _IN_PLACE = _RULES + "test_untouched_messages_are_the_same_objects_and_nothing_else_differs"
 _RESOLVES = _RULES + "test_every_marker_that_goes_out_resolves_to_its_original"
 _RESTART = _RULES + "test_a_session_file_gives_the_same_bytes_to_a_process_that_starts_now"
-_CHANGED = _PRUNER + "test_after_a_changed_prefix_it_sends_what_a_fresh_one_would"
-_APART = _PRUNER + "test_interleaved_conversations_under_one_policy_keep_apart"
+_CHANGED = "pruner/test_changed_prefix.py::test_after_a_changed_prefix_it_sends_what_a_fresh_one_would"
+_APART = "pruner/test_changed_prefix.py::test_interleaved_conversations_under_one_policy_keep_apart"
 _ODD = _HERE + "test_odd_pairings_go_out_as_they_came"
 _BREAKPOINTS = _HERE + "test_cache_breakpoints_stay_where_and_as_they_are"
 _STUBS = _HERE + "test_an_output_that_refers_to_an_earlier_one_does_not_replace_it"
@@ -71,7 +72,7 @@ COVERED: dict[str, tuple[str, ...]] = {
     "A12": (_ODD,),
     "A13": (
         "formats/test_pi.py::test_a_purged_input_is_an_object_with_one_key_and_other_blocks_are_the_same_objects",
-        "test_engine.py::test_an_input_s_marker_is_the_one_value_of_an_object",
+        "engine/test_standing.py::test_an_input_s_marker_is_the_one_value_of_an_object",
     ),
     "A14": (_CHAT + "test_arguments_that_are_no_json_stay_text",),
     "A15": (_RESPONSES + "test_pairs_of_every_kind_keep_their_shape",),
@@ -104,7 +105,7 @@ COVERED: dict[str, tuple[str, ...]] = {
     "B08": ("test_tools.py::test_paths_are_resolved_lexically",),
     "B09": (
         _HERE + "test_the_error_message_of_a_failed_call_stays",
-        "test_engine.py::test_a_marker_that_is_not_smaller_is_not_used",
+        "engine/test_size_floor.py::test_a_marker_that_is_not_smaller_is_not_used",
     ),
     "B10": (_HERE + "test_a_pruned_read_still_names_its_file_and_older_ones_go_too",),
     "B11": (_ODD, "test_transcript.py::test_pairing"),
@@ -113,10 +114,12 @@ COVERED: dict[str, tuple[str, ...]] = {
     "B14": (_APART, _CHANGED),
     "B15": (_STUBS,),
     "B16": (_STUBS,),
-    "B17": (_PRUNER + "test_a_message_of_a_wrong_type_goes_out_as_it_came_and_the_others_are_pruned",),
+    "B17": (
+        "pruner/test_fail_open.py::test_a_message_of_a_wrong_type_goes_out_as_it_came_and_the_others_are_pruned",
+    ),
     "B19": (_HERE + "test_an_older_copy_of_a_screenshot_goes_and_the_newest_stays",),
     "B20": (
-        _PRUNER + "test_a_second_prune_is_refused_and_a_restore_of_nothing_too",
+        _BY_HAND + "test_a_second_prune_is_refused_and_a_restore_of_nothing_too",
         _SESSION + "test_the_ledger_is_the_branchs",
     ),
     # session files
@@ -151,27 +154,30 @@ COVERED: dict[str, tuple[str, ...]] = {
     "E02": (_RESTART,),
     "E03": (_RESTART, "cli/test_prune.py::test_the_beginning_of_an_id_is_enough"),
     "E04": (
-        "test_engine.py::test_after_any_edits_and_undos_sizes_are_what_goes_out",
+        "engine/test_laws.py::test_after_any_edits_and_undos_sizes_are_what_goes_out",
         "cli/test_prune.py::test_the_effect_is_measured_in_the_file_and_told",
     ),
-    "E06": (_PRUNER + "test_at_session_start_the_larger_of_usage_and_raw_estimate_counts",),
+    "E06": (_ENGAGEMENT + "test_at_session_start_the_larger_of_usage_and_raw_estimate_counts",),
     "E07": ("cli/test_prune.py::test_processes_that_prune_at_once_lose_nothing",),
     "E08": (_FILES + "test_a_shorter_file_leaves_nothing_of_the_longer_one",),
     "E09": (_FILES + "test_processes_that_write_at_the_same_time_lose_nothing",),
     "E11": (_APART,),
-    "E12": (_PRUNER + "test_what_another_process_adds_stands_once_the_ledger_is_followed",),
-    "E13": (_PRUNER + "test_neither_document_acts_on_a_marker",),
+    "E12": (_BY_HAND + "test_what_another_process_adds_stands_once_the_ledger_is_followed",),
+    "E13": ("pruner/test_masking.py::test_neither_document_acts_on_a_marker",),
     "E14": (_CHANGED,),
     # recall and markers
-    "G01": (_RESOLVES, _PRUNER + "test_masking_whose_originals_cannot_be_kept_sends_the_original"),
+    "G01": (
+        _RESOLVES,
+        "pruner/test_fail_open.py::test_masking_whose_originals_cannot_be_kept_sends_the_original",
+    ),
     "G02": ("test_markers.py::test_every_marker_gives_its_reference_back",),
     "G04": (
-        "test_engine.py::test_a_marker_is_never_replaced",
+        "engine/test_standing.py::test_a_marker_is_never_replaced",
         "test_recall.py::test_a_stored_marker_is_followed_to_what_it_stands_for",
     ),
     "G05": (_RESOLVES, "test_recall.py::test_an_unknown_reference_is_said"),
     "G06": (_IN_PLACE,),
-    "G07": (_PRUNER + "test_a_recalled_output_that_is_pruned_again_leads_to_the_original",),
+    "G07": ("pruner/test_recall.py::test_a_recalled_output_that_is_pruned_again_leads_to_the_original",),
     "G08": (_HERE + "test_a_recall_through_another_tool_is_an_output_like_any_other",),
     "G10": ("cli/test_recall.py::test_the_reference_in_a_marker_leads_back",),
     "G11": (_RESTART,),
@@ -180,7 +186,7 @@ COVERED: dict[str, tuple[str, ...]] = {
     "G16": (_HERE + "test_outputs_without_an_id_are_kept_apart_by_being_left_alone",),
     "G17": (
         "test_recall.py::test_a_longer_one_is_cut_and_names_the_full_form_in_one_more_line",
-        _PRUNER + "test_a_recalled_output_that_is_pruned_again_leads_to_the_original",
+        "pruner/test_recall.py::test_a_recalled_output_that_is_pruned_again_leads_to_the_original",
     ),
     "G19": ("cli/test_recall.py::test_a_long_output_is_cut_and_the_hint_says_how_to_get_all",),
     "G20": ("test_markers.py::test_each_reason_has_words_of_its_own",),
@@ -191,14 +197,14 @@ COVERED: dict[str, tuple[str, ...]] = {
         "cli/test_prune.py::test_a_prune_while_pruning_is_off_says_that_it_has_no_effect",
     ),
     "I02": (_FILES + "test_each_key_knows_the_file_it_comes_from",),
-    "I04": (_PRUNER + "test_window_and_reserve_come_from_the_settings_where_the_host_says_none",),
+    "I04": (_ENGAGEMENT + "test_window_and_reserve_come_from_the_settings_where_the_host_says_none",),
     "I05": (
-        _PRUNER + "test_masking_can_be_switched_off_alone",
+        _ENGAGEMENT + "test_masking_can_be_switched_off_alone",
         _RULES + "test_an_applied_edit_keeps_its_bytes_whatever_is_set_later",
     ),
     "I07": (
         _SESSION + "test_appended_entries_are_pis_own_and_follow_the_last_entry",
-        _PRUNER + "test_savings_that_the_usage_lacks_already_are_not_counted_again",
+        _ENGAGEMENT + "test_savings_that_the_usage_lacks_already_are_not_counted_again",
     ),
 }
 
