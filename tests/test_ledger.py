@@ -328,3 +328,12 @@ def test_what_is_written_folds_to_the_same(steps: list[tuple[str, str, str, Tool
     ]
     stored = [json.loads(json.dumps(ledger.to_data(entry))) for entry in entries]
     assert [ledger.from_data(*pair) for pair in stored] == entries
+
+
+@pytest.mark.parametrize(
+    ("created_at", "seconds"),
+    [("1970-01-01T00:01:00.500Z", 60.5), ("1970-01-01T01:00:00+01:00", 0.0), ("yesterday", None), ("", None)],
+)
+def test_a_decision_s_time(created_at: str, seconds: float | None):
+    made = ledger.decide("dedupe", "c", RESULT, reason="r", placeholder="[m]", created_at=created_at)
+    assert made.decided_at == seconds

@@ -8,6 +8,7 @@ theirs. Knows no file and no clock: stores read and write entries, hosts say wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
@@ -56,6 +57,14 @@ class Decision(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     def target(self) -> Target:
         """What it is about."""
         return (self.correlation.tool_call_id, self.kind)
+
+    @property
+    def decided_at(self) -> float | None:
+        """`created_at` in seconds since the epoch; None where another program wrote what is no time."""
+        try:
+            return datetime.fromisoformat(self.created_at).timestamp()
+        except ValueError:
+            return None
 
 
 class Restore(msgspec.Struct, frozen=True, rename="camel"):

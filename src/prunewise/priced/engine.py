@@ -9,7 +9,7 @@ from functools import cache
 from prunewise import condense, markers, tools
 from prunewise.cache import UNTOLD, Warmth
 from prunewise.canonical import canonical
-from prunewise.engine import NOW, Engine, Moment, Proposal, Reference, Rules
+from prunewise.engine import NOW, Engine, Moment, Proposal, Reference, Rules, place_of
 from prunewise.gates import Verdict
 from prunewise.gates.priced import COLD, Cut, Outlook, Piece
 from prunewise.ledger import Decision, Target
@@ -17,6 +17,7 @@ from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates, pa
 from prunewise.priced.free import NOT_SHORTENED, REPEAT, TRIM, TRIM_GAIN, InView, shortened
 from prunewise.priced.hazards import SOON, Faults, expected_calls
 from prunewise.priced.purse import RECALLED_STAYS, Purse, recall_price
+from prunewise.priced.recount import Recalled, Taken, call_of, recount, requests
 from prunewise.prices import Prices, Rates, assumed_prices, prices_for
 from prunewise.strategies.dedupe import Dedupe
 from prunewise.strategies.sorting import operations_of, sort_of
@@ -347,6 +348,8 @@ class PricedEngine(Engine):
         call = self.transcript.llm_calls
         if call == self._billed:
             return
+        if call and self._billed < 0:
+            self._recount(moment)
         self._billed = call
         context = self._request_tokens()
         rates = self._prices(moment).at(context)
@@ -360,6 +363,39 @@ class PricedEngine(Engine):
             exchange = self.transcript.exchange(one.call)
             if exchange is not None and one.strategy == TRIM:
                 self._purse.take_out(sort_of(exchange, self.transcript), call, one.original_tokens)
+
+    def _recount(self, moment: Moment) -> None:
+        """Learn what the LLM calls before this engine began have cost and brought."""
+        transcript = self.transcript
+        sizes = self.raw_sizes(0)
+        earlier = list(requests(transcript.messages, sizes))
+        taken: list[Taken] = []
+        for (call_id, kind), decision in self._ledger.standing.items():
+            exchange = transcript.exchange(call_id)
+            removed = 0 if exchange is None else self.saving_at(place_of(exchange, kind))
+            if exchange is None or not removed:
+                continue
+            position = exchange.position(kind)
+            born = call = transcript.calls_before[position]
+            if decision.strategy_id not in (TRIM, REPEAT):
+                call = max(born, call_of(decision.decided_at, earlier, unknown=len(earlier) - 1))
+            sort = None if decision.strategy_id == REPEAT else sort_of(exchange, transcript)
+            taken.append(Taken(call, born, position, removed, sort, self._size(exchange, kind)))
+        recalls = [
+            Recalled(one.result_position, self._size(one, TOOL_RESULT))
+            for one in self.recalls
+            if one.call.id in self._origins
+        ]
+        prices = self._prices(moment)
+        recount(
+            self._purse,
+            prices,
+            earlier,
+            sizes,
+            taken,
+            recalls=recalls,
+            warm=lambda pause: self.warmth.probability(pause, prices.rules),
+        )
 
     def _warm(self, moment: Moment) -> float:
         """How likely what was sent before is still cached."""

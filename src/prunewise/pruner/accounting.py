@@ -9,8 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from datetime import datetime
 from itertools import islice
 
 import msgspec
@@ -219,10 +217,9 @@ def _decided(engine: Engine, standing: Mapping[Target, Decision]) -> list[_Event
         if exchange is None or not removed:
             continue
         made_at = engine.transcript.messages[exchange.result_position].time or 0.0
-        with suppress(ValueError):  # a time that another program wrote, and that is none
-            decided_at = datetime.fromisoformat(decision.created_at).timestamp()
-            if decided_at >= made_at:  # else one of the two clocks was wrong
-                found.append((decided_at, exchange.position(kind), removed))
+        decided_at = decision.decided_at
+        if decided_at is not None and decided_at >= made_at:  # else one of the two clocks was wrong
+            found.append((decided_at, exchange.position(kind), removed))
     events: list[_Event] = []
     so_far: Counter[int] = Counter()
     for decided_at, position, removed in sorted(found):
