@@ -5,7 +5,10 @@ Only reads. What a person decides goes into the file by `prunewise.cli.change`.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +50,8 @@ class Desk:
             SettingsError: the settings were named, and cannot be read.
         """
         stamp = stamp_of(path)
-        return cls(converse(path, settings=settings, cwd=cwd), stamp)
+        with _without_collector():
+            return cls(converse(path, settings=settings, cwd=cwd), stamp)
 
     def again(self) -> Desk:
         """The same session as its file is now.
@@ -71,6 +75,18 @@ class Desk:
     def document(self) -> dict[str, Any]:
         """The list as JSON."""
         return {"exchanges": [_as_json(one) for one in self.shown], "leftOut": self.left_out()}
+
+
+@contextmanager
+def _without_collector() -> Generator[None]:
+    """Do not look for garbage: a session is very many objects, none of which can be given up yet."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def stamp_of(path: Path) -> Stamp:

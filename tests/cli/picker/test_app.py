@@ -1,6 +1,7 @@
 """The picker, driven by Textual's pilot: what keys and clicks do, and what is in the file then."""
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -306,6 +307,27 @@ def test_the_mouse_moves_selects_and_looks(session: Sample):
     drive(session.path, steps)
 
 
+def test_a_click_on_a_key_in_the_last_line_presses_it(session: Sample):
+    async def click(picker: Driven, name: str) -> None:
+        last = picker.screen.splitlines()[-1]
+        await picker.pilot.click("#keys", offset=(last.index(name), 0))
+        await picker.settle()
+
+    async def steps(picker: Driven) -> None:
+        await click(picker, "Prune")
+        assert isinstance(picker.app.screen, Confirm)
+        await picker.press("n")
+        await click(picker, "Look")
+        assert picker.look.display
+        await click(picker, "Filter")
+        assert picker.screen.splitlines()[-1] == "Enter goes to what the filter leaves"
+        await picker.press("enter")
+        await click(picker, "Quit")
+        assert not picker.app.is_running
+
+    drive(session.path, steps)
+
+
 # ---------------------------------------------------------------- pruning, restoring, undoing
 
 
@@ -602,6 +624,8 @@ def test_what_was_done_is_left_behind_however_it_ended(
             the_picker.pick(desk_of(session.path), force=False, ask=True)
         assert ended.value.exit_code == 128 + ended_by
     assert capfd.readouterr().out == said
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
 
 
 # ---------------------------------------------------------------- the rest

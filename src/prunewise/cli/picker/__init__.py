@@ -7,6 +7,7 @@ others draw it with Textual, which is the extra `tui`. Nothing of the extra is i
 
 from __future__ import annotations
 
+import gc
 import os
 from importlib.util import find_spec
 
@@ -41,12 +42,14 @@ def pick(desk: Desk, *, force: bool, ask: bool) -> None:
     Raises:
         click.exceptions.Exit: a signal has ended it; the exit code says which, as a shell's does.
     """
+    gc.freeze()  # so that it does not look for garbage in all that was read, again and again
     from prunewise.cli.picker.app import PickerApp
     from prunewise.cli.picker.sitting import Sitting
 
     sitting = Sitting(desk, force=force)
     app = PickerApp(sitting, ask=ask)
     app.run()
+    gc.unfreeze()
     if sitting.outcomes or app.fault is None:
         console.show(console.stdout(), *(sitting.outcomes or ["Nothing was changed."]))
     if app.fault is not None:

@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from prunewise.cli.change import Change
 from prunewise.cli.console import cell, elided, one_line
@@ -118,7 +118,18 @@ class PickerScreen(Screen[None]):
             yield Look(id="look")
         yield Static(id="chosen", markup=False)
         yield Chart(id="chart")
-        yield Footer(show_command_palette=False, compact=True)
+        # Textual's own footer makes a widget of each key, which takes an eighth of the opening.
+        yield Static(self._keys_in_short(), id="keys")
+
+    def _keys_in_short(self) -> str:
+        """What the keys do now, as markup: a click does the same."""
+        if self._is_focused("filter"):
+            return "Enter goes to what the filter leaves"
+        return " ".join(_in_short(key) for key in self.BINDINGS if isinstance(key, Binding) and key.show)
+
+    def on_descendant_focus(self) -> None:
+        """Other keys do something now."""
+        self.query_one("#keys", Static).update(self._keys_in_short())
 
     @property
     def exchanges(self) -> ExchangeList:
@@ -243,7 +254,7 @@ class PickerScreen(Screen[None]):
 
     def _is_focused(self, which: str) -> bool:
         """Whether what is typed goes there. `has_focus` says so only once the widget has heard of it."""
-        return self.focused is self.query_one(which)
+        return self.focused is not None and self.focused.id == which
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Whether a key does this now: in the filter a slash is a slash.
@@ -253,7 +264,7 @@ class PickerScreen(Screen[None]):
         """
         if action not in ("filter", "leave_filter"):
             return True
-        return self._is_focused("#filter") == (action == "leave_filter")
+        return self._is_focused("filter") == (action == "leave_filter")
 
     def action_sort(self) -> None:
         """Sort by the next column."""
@@ -300,16 +311,16 @@ class PickerScreen(Screen[None]):
     def action_open(self) -> None:
         """Look at one in full; of a group, fold or unfold it."""
         line = self.exchanges.current
-        if isinstance(line, Group) and self._is_focused("#list"):
+        if isinstance(line, Group) and self._is_focused("list"):
             self._folded ^= {line.name}
             self._show_list()
-        elif line is not None and not self._is_focused("#look"):
+        elif line is not None and not self._is_focused("look"):
             self.action_other_pane()
 
     def action_back(self) -> None:
         """From the output or the filter to the list; there, select nothing, then filter nothing."""
         field = self.query_one("#filter", Input)
-        if not self._is_focused("#list"):
+        if not self._is_focused("list"):
             self.remove_class("-looking")
             self.set_focus(self.exchanges)
         elif self.exchanges.selected:
@@ -463,3 +474,11 @@ class PickerScreen(Screen[None]):
 
     def _say(self, text: str, severity: Literal["information", "error"] = "information") -> None:
         self.program.notify(one_line(text), severity=severity, timeout=_SECONDS_SHOWN, markup=False)
+
+
+def _in_short(key: Binding) -> str:
+    """A key and what it does, as markup."""
+    action = key.action if "." in key.action else f"screen.{key.action}"
+    return (
+        f"[@click={action}][$footer-key-foreground bold]{key.key_display or key.key}[/] {key.description}[/]"
+    )
