@@ -146,6 +146,9 @@ COVERED: dict[str, tuple[str, ...]] = {
     "D15": (
         "formats/test_codex.py::test_a_compaction_begins_an_epoch_with_the_history_that_replaces_the_old_one",
     ),
+    # what a cache holds
+    "C02": ("e2e/test_pi_content.py::test_the_prefix_changes_with_each_new_decision_and_never_else",),
+    "C05": (_RESTART, "e2e/test_pi.py::test_a_session_goes_on_in_a_new_process"),
     # state
     "E01": (
         _SESSION + "test_in_a_fork_references_are_ids",
@@ -161,6 +164,7 @@ COVERED: dict[str, tuple[str, ...]] = {
     "E07": ("cli/test_prune.py::test_processes_that_prune_at_once_lose_nothing",),
     "E08": (_FILES + "test_a_shorter_file_leaves_nothing_of_the_longer_one",),
     "E09": (_FILES + "test_processes_that_write_at_the_same_time_lose_nothing",),
+    "E10": ("e2e/test_pi_branches.py::test_another_session_in_the_same_process_and_back",),
     "E11": (_APART,),
     "E12": (_BY_HAND + "test_what_another_process_adds_stands_once_the_ledger_is_followed",),
     "E13": ("pruner/test_masking.py::test_neither_document_acts_on_a_marker",),
@@ -179,18 +183,24 @@ COVERED: dict[str, tuple[str, ...]] = {
     "G06": (_IN_PLACE,),
     "G07": ("pruner/test_recall.py::test_a_recalled_output_that_is_pruned_again_leads_to_the_original",),
     "G08": (_HERE + "test_a_recall_through_another_tool_is_an_output_like_any_other",),
+    "G09": ("e2e/test_pi_recall.py::test_where_the_model_is_not_offered_recall_nothing_is_pruned",),
     "G10": ("cli/test_recall.py::test_the_reference_in_a_marker_leads_back",),
     "G11": (_RESTART,),
     "G12": ("test_markers.py::test_a_marker_says_what_went_how_large_it_was_and_why",),
     "G13": ("test_markers.py::test_of_more_the_first_and_the_last_ten_stay",),
+    "G15": ("e2e/test_pi.py::test_duplicates_go_out_as_markers_and_recall_gives_them_back",),
     "G16": (_HERE + "test_outputs_without_an_id_are_kept_apart_by_being_left_alone",),
     "G17": (
         "test_recall.py::test_a_longer_one_is_cut_and_names_the_full_form_in_one_more_line",
         "pruner/test_recall.py::test_a_recalled_output_that_is_pruned_again_leads_to_the_original",
     ),
+    "G18": ("e2e/test_pi_recall.py::test_where_the_model_is_not_offered_recall_nothing_is_pruned",),
     "G19": ("cli/test_recall.py::test_a_long_output_is_cut_and_the_hint_says_how_to_get_all",),
     "G20": ("test_markers.py::test_each_reason_has_words_of_its_own",),
     "G21": (_APART,),
+    # compaction
+    "H03": ("e2e/test_pi_recall.py::test_all_forms_on_this_branch_and_on_another",),
+    "H05": ("e2e/test_pi_failures.py::test_a_dead_engine_never_leaves_a_compaction_out",),
     # settings and what a person sees
     "I01": (
         "cli/test_prune.py::test_the_effect_is_measured_in_the_file_and_told",
@@ -212,11 +222,7 @@ ELSEWHERE = {
     "A33": "no streamed answer is ever put together again: only requests pass through",
     "B18": "no strategy goes by count; to back off where pruned outputs are read again is a gate's business",
     "D08": "a session is read whole; a benchmark holds its memory to a multiple of the file",
-    "E10": "there is no extension with handles of a host to keep yet",
-    "G09": "no tool is put into requests yet: that and pruning become one decision of a host",
     "G14": "no host shows or stops what a model writes yet; the grammar that would tell a marker is tested",
-    "G15": "the list of tools is the host's, and no host is built yet",
-    "G18": "pi always has the tool that a marker names; other hosts are not built yet",
     "I03": "the model is never told to prune, nor that the context grows full",
     "I06": "a subagent has a session of its own, for which its own settings hold",
     "I08": "a claim about measured costs, which the benchmarks and their page have to answer",

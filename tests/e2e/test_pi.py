@@ -32,6 +32,8 @@ def test_duplicates_go_out_as_markers_and_recall_gives_them_back(pi: Pi, model: 
     assert fourth.results["call_3_0"] == text.rstrip("\n") or fourth.results["call_3_0"] == text
     assert fourth.results["call_1_0"] == third.results["call_1_0"]
     assert model.breaks == 1
+    assert "recall" in first.tools
+    assert all(one.tools == first.tools for one in model.asked)
     (decision,) = pi.custom("decision")
     assert decision["strategyId"] == "dedupe"
     assert decision["placeholder"] == third.results["call_1_0"]

@@ -128,6 +128,28 @@ def test_a_reload_changes_nothing(pi: Pi, model: ModelServer):
     assert model.breaks == 2
 
 
+def test_another_session_in_the_same_process_and_back(pi: Pi, model: ModelServer):
+    reading_twice(pi, model)
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it twice.")
+        first = pi.session
+        rpc.ask(type="new_session")
+        model.script = [[("read", {"path": "a.txt"})], [("read", {"path": "a.txt"})], "Done."]
+        rpc.prompt("Here too.")
+        second = pi.session
+        here = model.asked[-1].results
+        rpc.ask(type="switch_session", sessionPath=str(first))
+        model.script = ["Back again."]
+        rpc.prompt("And there?")
+        assert not [note for note in rpc.notes() if "unpruned" in note]
+    assert second != first
+    assert [text.startswith("[prunewise") for text in here.values()] == [True, False]
+    assert model.asked[-1].results == model.asked[2].results
+    for path in (first, second):
+        kinds = [one["customType"].split(":")[1] for one in pi.entries(path) if one["type"] == "custom"]
+        assert kinds == ["decision", "stats"]
+
+
 def test_another_branch_has_its_own_decisions(pi: Pi, model: ModelServer):
     (pi.agent / "extensions" / "goto.ts").write_text(GOTO)
     reading_twice(pi, model)

@@ -54,6 +54,36 @@ def test_by_hand_it_runs_and_masking_begins_again(pi: Pi, model: ModelServer):
     assert model.asked[-1].results["call_3_0"].startswith("line 0")
 
 
+def test_with_compaction_off_masking_goes_on(pi: Pi, model: ModelServer):
+    """The halves have a switch each: pi never asks whether to compact."""
+    masking(pi, enabled=False)
+    model.script = [READ_A, Answer("Read.", tokens=121_000), "Fine."]
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it.")
+        rpc.prompt("And?")
+        rpc.answers["select"] = lambda _: {"cancelled": True}
+        assert "last gate decision: none" in rpc.command("/pruning settings")[0]
+    assert ended(rpc) == []
+    assert is_marker(model.asked[-1], "call_1_0")
+
+
+@pytest.mark.parametrize(("model_name", "masked"), [("model", False), ("other", True)])
+def test_a_reserve_of_the_model_s_own_counts(pi: Pi, model: ModelServer, model_name: str, masked: bool):
+    """As pi has it: 100,000 tokens are over the threshold by the one reserve and not by the other."""
+    masking(pi, enabled=False, modelOverrides={f"anthropic-mock/{model_name}": {"reserveTokens": 1_000}})
+    pi.settings(
+        compaction={
+            **json.loads((pi.agent / "settings.json").read_text())["compaction"],
+            "reserveTokens": 40_000,
+        }
+    )
+    model.script = [READ_A, Answer("Read.", tokens=100_000), "Fine."]
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it.")
+        rpc.prompt("And?")
+    assert is_marker(model.asked[-1], "call_1_0") is masked
+
+
 def test_on_overflow_it_runs(pi: Pi, model: ModelServer):
     masking(pi)
     model.script = [READ_A, "Read.", OVERFLOW, "After all."]

@@ -71,6 +71,24 @@ def test_all_forms_without_a_session(pi: Pi, model: ModelServer):
     check(model.asked[3], "call_3_1", full=True)
 
 
+@pytest.mark.parametrize("tools", [["--tools", "read,bash"], ["--exclude-tools", "recall"]])
+def test_where_the_model_is_not_offered_recall_nothing_is_pruned(
+    pi: Pi, model: ModelServer, tools: list[str]
+):
+    """A marker would promise what the model cannot have; with the tool there again, it goes out."""
+    reading_twice(pi, model)
+    done = pi.run("-p", "Read it twice.", *tools)
+    assert "recall" not in model.asked[2].tools
+    assert model.asked[2].results["call_1_0"].startswith(LONG[:1000])
+    assert done.stderr.count("the tool recall is switched off") == 1
+    assert pi.custom("decision") == []
+    model.script = ["Fine.", "Fine."]
+    pi.say("Go on.", "--continue")
+    assert model.asked[-1].results["call_1_0"].startswith(HINT)
+    pi.say("Go on.", "--continue", *tools)
+    assert model.asked[-1].results["call_1_0"].startswith(LONG[:1000])
+
+
 def test_a_session_with_longer_ids(pi: Pi, model: ModelServer):
     """As other versions of pi and other programs write them."""
     reading_twice(pi, model)

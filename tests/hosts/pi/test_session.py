@@ -217,6 +217,22 @@ def test_an_engine_that_comes_back_is_still_engaged(talk: MakeTalk):
     assert session.texts["call_1"].startswith("[prunewise: shell output shortened")
 
 
+def test_without_the_tool_recall_nothing_is_pruned_and_no_compaction_left_out(talk: MakeTalk):
+    session = masked(talk())
+    marker = session.texts["call_1"]
+    assert marker.startswith("[prunewise")
+    told = [session.context(window=10_000, reserve=1000, tools="read bash") for _ in range(2)]
+    assert session.texts["call_1"].startswith("x\n")
+    assert told[0].status is None
+    assert {note.key for answer in told for note in answer.notes} == {"recall"}
+    session.answer("More.", tokens=9_500)
+    assert not session.take(
+        session.session.compaction(session.view(window=10_000, reserve=1000, tools=""))
+    ).cancel
+    session.context(window=10_000, reserve=1000, tools="read recall")
+    assert session.texts["call_1"] == marker
+
+
 @pytest.mark.parametrize(("window", "cancel"), [(10_000, True), (5_000, False)])
 def test_the_prune_gate(talk: MakeTalk, window: int, cancel: bool):
     session = talk()
@@ -327,13 +343,13 @@ def test_the_engine_is_told_who_answers_and_when_nothing_can_be_cached(
     one, other = Model("p", "m", cost=Cost(2, 10, 0.2, 2.5)), Model("p", "n")
     session = talk(asked=one)
     session.say("Hello.")
-    session.context(asked=one, tools="read bash")
+    session.context(asked=one, tools="read bash recall")
     session.answer([])
     moments = moments_of(monkeypatch)
-    session.context(asked=one, tools="read bash")
-    session.context(asked=one, tools="read")
-    session.context(asked=other, tools="read bash")
-    session.context(asked=one, tools="read bash", compacted=True)
+    session.context(asked=one, tools="read bash recall")
+    session.context(asked=one, tools="read recall")
+    session.context(asked=other, tools="read bash recall")
+    session.context(asked=one, tools="read bash recall", compacted=True)
     assert [(one.model, one.provider, one.cold) for one in moments] == [
         ("m", "p", False),
         ("m", "p", True),

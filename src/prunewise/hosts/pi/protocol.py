@@ -104,8 +104,8 @@ class View(Struct, frozen=True):
     """What pi keeps free of it."""
     asked: Model | None = None
     """The model that is to answer."""
-    tools: str = ""
-    """The names of the tools that it is offered."""
+    tools: str | None = None
+    """The names of the tools that it is offered, with spaces between; None where they are not told."""
     compacted: bool = False
     """Whether a compaction has run since the last view that was answered."""
 

@@ -39,6 +39,10 @@ from prunewise.transcript import TOOL_INPUT, Edit
 from prunewise.wording import count
 
 _FAILED = ("error", "aborted")
+_NO_RECALL = (
+    "prunewise: requests go out unpruned as long as the tool recall is switched off, "
+    "by which the model gets outputs back"
+)
 
 
 class WrongVersionError(PrunewiseError):
@@ -68,7 +72,8 @@ class Session:
         self.settings = self._merged(loaded)
         self.prices = ModelPrices()
         self.caller = Caller()
-        self._hear(hello.asked, "")
+        self._tools: str | None = None
+        self._hear(hello.asked)
         self.pruner = Pruner(
             "pi",
             Policy(self.settings, self.prices),
@@ -170,15 +175,16 @@ class Session:
         self.window = view.window
         if view.reserve is not None:
             self.reserve = view.reserve
-        self._hear(view.asked, view.tools)
+        self._tools = view.tools
+        self._hear(view.asked)
         self._read(view, messages, again=again)
         return None
 
-    def _hear(self, model: Model | None, tools: str) -> None:
+    def _hear(self, model: Model | None) -> None:
         """Take in who is to answer."""
         if model is not None:
             self.prices.tell(model)
-            self.caller = Caller(model.id, model.provider, tools)
+            self.caller = Caller(model.id, model.provider, self._tools or "")
 
     def _read(self, view: View, new: list[Native], *, again: bool) -> None:
         pruner = self.pruner
@@ -201,6 +207,8 @@ class Session:
         refused = self.take(view)
         if refused is not None:
             return refused
+        if not self._can_recall:
+            return self._in_full()
         out = self.pruner.project(
             self._natives, ids=self._ids, window=self.window, reserve=self.reserve, caller=self.caller
         )
@@ -212,12 +220,23 @@ class Session:
         self._announce(out)
         return self.answer(edits=self._changes(out.edits))
 
+    @property
+    def _can_recall(self) -> bool:
+        """Whether the model is offered the tool that a marker names."""
+        return self._tools is None or not self.pruner.format.vocabulary.recall.isdisjoint(self._tools.split())
+
+    def _in_full(self) -> Answer:
+        """Let the request go out as it is: a marker would promise what the model cannot have."""
+        self.last = Projected(self._natives, raw=self.pruner.stats.raw_tokens)
+        self._notes.append(Note("recall", _NO_RECALL, "warning"))
+        return self.answer(edits=self._changes(()))
+
     def compaction(self, view: View) -> Answer:
         """Whether a compaction on the threshold can be left out: the prune gate."""
         refused = self.take(view)
         if refused is not None:
             return refused
-        if not self.settings.pruning.enabled or self.window is None:
+        if not self.settings.pruning.enabled or self.window is None or not self._can_recall:
             return self.answer()
         check = self.pruner.check_compaction(self.window, self.reserve)
         self.last_check = check
