@@ -76,10 +76,13 @@ def purged_input(tool: str, characters: int, reason: str, reference: str) -> str
     return f"{before}{characters:,} characters{behind}{reference} for all of it]"
 
 
-def indexed(tool: str, characters: int, reason: str, reference: str, index: str, *, images: int = 0) -> str:
-    """The marker of an output that went, with an index of the names in it."""
+def indexed(
+    tool: str, characters: int, reason: str, reference: str, index: str, *, gist: str = "", images: int = 0
+) -> str:
+    """The marker of an output that went, with what tells most of it and an index of the names in it."""
     head = output(tool, characters, reason, reference, images=images)
-    return f"{head}\nnames in it: {index}" if index else head
+    names = f"names in it: {index}" if index else ""
+    return "\n".join(part for part in (head, gist, names) if part)
 
 
 def trimmed(tool: str, facts: str, kept: str, index: str, reference: str) -> str:

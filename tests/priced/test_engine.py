@@ -120,6 +120,38 @@ def test_reads_and_small_outputs_are_not_shortened():
     assert not requests[-1].edits
 
 
+HITS = "".join(f"src/lib/file{n % 9}.py:{n}:error in some_name_{n}\n" for n in range(120))
+
+
+def test_a_large_search_keeps_its_files_with_what_was_found_in_each():
+    natives = flat(user(), used("g", "bash", {"command": "rg -n error src"}, HITS))
+    _, requests = play(Memory(), natives)
+    shown = requests[-1].request[2]["content"][0]["text"]
+    assert "[lines found in each file: lib/file0.py 14, lib/file1.py 14," in shown
+    assert "error in some_name_60" not in shown
+    assert "some_name_60" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "expected"),
+    [
+        ("rg -n error src", HITS[:2000], "\nlines found in each file: lib/file0.py 6,"),
+        (
+            "pytest -q",
+            f"FAILED test_this_one\n{WORDS[:2000]}",
+            "\nlines that tell of trouble:\nFAILED test_this_one\n",
+        ),
+    ],
+)
+def test_a_cut_leaves_what_tells_most_of_an_output(command: str, output: str, expected: str):
+    natives = flat(user(), used("g", "bash", {"command": command}, output), reads(40)[1:])
+    _, requests = play(Memory(), natives)
+    shown = requests[-1].request[2]["content"][0]["text"]
+    assert "it is old; recall" in shown
+    assert expected in shown
+    assert "\nnames in it: " in shown
+
+
 def test_an_output_that_is_in_view_becomes_a_pointer():
     natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS))
     one, requests = play(Memory(), natives)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from prunewise import condense, markers, tools
+from prunewise import markers, tools
 from prunewise.cache import UNTOLD, Warmth
 from prunewise.canonical import canonical
 from prunewise.engine import NOW, Engine, Moment, Proposal, Reference, Rules, place_of
@@ -15,6 +15,7 @@ from prunewise.gates.priced import COLD, Cut, Outlook, Piece
 from prunewise.ledger import Decision, Target
 from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates, patience
 from prunewise.priced.free import NOT_SHORTENED, REPEAT, TRIM, TRIM_GAIN, InView, shortened
+from prunewise.priced.gist import with_names
 from prunewise.priced.hazards import SOON, Faults, expected_calls
 from prunewise.priced.purse import RECALLED_STAYS, Purse, recall_price
 from prunewise.priced.recount import Recalled, Taken, call_of, recount, requests
@@ -207,7 +208,7 @@ class PricedEngine(Engine):
         if reference is None or markers.reference_in(text) is not None:
             return None
         is_shell = exchange.call.name.lower() in self.transcript.vocabulary.shell
-        marker = shortened(exchange, settings, reference, is_shell=is_shell)
+        marker = shortened(exchange, settings, reference, sort, is_shell=is_shell)
         return self._proposed(TRIM, exchange, marker, reference, "it is large", TRIM_GAIN)
 
     def _pointer(self, exchange: Exchange, text: str) -> Proposal | None:
@@ -536,11 +537,10 @@ class PricedEngine(Engine):
             text = exchange.result.text
             if markers.reference_in(text) is not None:
                 return None
-            index = condense.index(text, int(min(settings.index_tokens, _INDEX_SHARE * one.size)))
-            images = exchange.result.images
-            marker = markers.indexed(
-                call.name, utf16_length(text), one.reason, reference, index, images=images
-            )
+            room = int(min(settings.index_tokens, _INDEX_SHARE * one.size))
+            told, index = with_names(text, one.sort, room)
+            size, images = utf16_length(text), exchange.result.images
+            marker = markers.indexed(call.name, size, one.reason, reference, index, gist=told, images=images)
             left = text_tokens(marker)
         if one.size - left <= 0:
             return None

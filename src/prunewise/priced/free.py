@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prunewise import condense, markers
+from prunewise.priced.gist import SEARCH, of_search
 from prunewise.settings import Priced
 from prunewise.transcript import Exchange
 
@@ -22,12 +23,20 @@ NOT_SHORTENED = frozenset({"read", "change"})
 _TROUBLE_LINES = 10
 
 
-def shortened(exchange: Exchange, settings: Priced, reference: str, *, is_shell: bool) -> str:
-    """The marker of a large output: its ends and lines of trouble, and an index of the names in the rest."""
+def shortened(exchange: Exchange, settings: Priced, reference: str, sort: str, *, is_shell: bool) -> str:
+    """The marker of a large output: its ends and lines of trouble, and an index of the names in the rest.
+
+    Of a search the files take the place of trouble: what its lines tell of is what was searched for.
+    """
     text = exchange.result.text
-    kept, _ = condense.ends(text, settings.trim_lines, _TROUBLE_LINES)
+    room = settings.index_tokens
+    files = of_search(text, room) if sort == SEARCH else ""
+    kept, _ = condense.ends(text, settings.trim_lines, 0 if files else _TROUBLE_LINES)
+    if files:
+        kept.append(f"[{files}]")
+        room -= -(-len(files) // condense.CHARACTERS_PER_TOKEN)
     shown = "\n".join(kept)
-    index = condense.index(text, settings.index_tokens, condense.names(shown))
+    index = condense.index(text, room, condense.names(shown))
     code = markers.exit_code(exchange) if is_shell else None
     return markers.trimmed(exchange.call.name, markers.extent(text, code), shown, index, reference)
 
