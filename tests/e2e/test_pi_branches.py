@@ -1,6 +1,7 @@
 """The real pi on its way through a session's tree: forks, other branches, compactions, other extensions."""
 
 import json
+import time
 
 import pytest
 from tests.e2e.model_server import ModelServer
@@ -266,3 +267,55 @@ def test_switching_the_model_keeps_what_stands(pi: Pi, model: ModelServer):
         rpc.prompt("And now?")
     assert model.asked[3].api == "chat"
     assert model.asked[3].results["call_1_0"] == model.asked[2].results["call_1_0"]
+
+
+EDITOR = """
+export default function (pi) {
+	let done = false;
+	pi.on("turn_end", (event) => {
+		if (done || event.toolResultEntryIds.length === 0) return undefined;
+		done = true;
+		const replacement = { content: [{ type: "text", text: "edited: " + "another text ".repeat(500) }] };
+		const edit = { type: "context_edit", targetId: event.toolResultEntryIds[0], replacement };
+		return { entries: [...event.entries, edit] };
+	});
+}
+"""
+
+
+def test_an_output_that_was_edited_in_the_session(pi: Pi, model: ModelServer):
+    """What goes out is the edited text, or a marker; recall gives what the entry holds."""
+    (pi.agent / "extensions" / "editor.ts").write_text(EDITOR)
+    reading_twice(pi, model)
+    model.script[-1] = lambda seen: [("recall", {"ref": f"{seen.reference('call_1_0')}:full"})]
+    with pi.rpc() as rpc:
+        rpc.prompt("Read it twice.")
+        assert not [note for note in rpc.notes() if "unpruned" in note]
+    assert [one["type"] for one in pi.entries()].count("context_edit") == 1
+    assert model.asked[1].results["call_1_0"].startswith("edited: ")
+    assert model.asked[2].results["call_1_0"].startswith("[prunewise")
+    assert model.asked[-1].results["call_3_0"].startswith(("a line", "edited: "))
+
+
+DEEP = """
+export default function (pi) {
+	pi.on("context", ({ messages }) => {
+		let details = {};
+		for (let depth = 0; depth < 2000; depth++) details = { a: details };
+		const deep = (one) => ({ ...one, details, content: [...one.content, { type: "text", text: "!" }] });
+		return { messages: messages.map((one) => (one.role === "toolResult" ? deep(one) : one)) };
+	});
+}
+"""
+
+
+def test_what_is_nested_too_deep_to_be_read_goes_out_at_once(pi: Pi, model: ModelServer):
+    """The engine cannot say whose request it was: it is not waited for until the deadline."""
+    (pi.agent / "extensions" / "another.ts").write_text(DEEP)
+    reading_twice(pi, model)
+    started = time.monotonic()
+    with pi.rpc(PRUNEWISE_DEADLINE_MS="20000") as rpc:
+        rpc.prompt("Read it twice.")
+        assert sum("unpruned" in note for note in rpc.notes()) == 1
+    assert time.monotonic() - started < 20
+    assert model.asked[2].results["call_1_0"].startswith("a line")

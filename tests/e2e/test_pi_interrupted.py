@@ -174,3 +174,24 @@ def test_a_session_file_changed_from_outside_stops_nothing(
     assert last["call_1_0"].strip() == TEXT.strip() or last["call_4_0"].strip() == TEXT.strip()
     if change in (saved_anew, half_a_line):
         assert is_marker(model.asked[-1], "call_1_0")
+
+
+def test_killed_in_the_middle_of_the_compaction_check_another_one_answers(pi: Pi, model: ModelServer):
+    pi.pruning(enabled=False)
+    pi.settings(compaction={"reserveTokens": 8000, "keepRecentTokens": 100})
+    pi.write("a.txt", LARGE)
+    with pi.rpc() as rpc:
+
+        def large(_: Seen) -> Answer:
+            kill_in_mid_call(engine_of(rpc))  # pi checks once the answer is there
+            return Answer("More.", tokens=121_000)
+
+        model.script = [READ_A, "Read.", large, "Fine."]
+        rpc.prompt("Read it.")
+        rpc.prompt("And?")
+        rpc.prompt("And?")
+        compactions = [one for one in rpc.events if one["type"] == "compaction_end"]
+        assert not [note for note in rpc.notes() if "unpruned" in note]
+    assert compactions
+    assert not [one for one in compactions if one.get("result")]
+    assert is_marker(model.asked[-1], "call_1_0")
