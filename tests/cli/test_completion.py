@@ -82,6 +82,27 @@ def test_a_call_to_prune_is_one_that_may_be(offered: Offered, duplicates: Sample
     assert offered("prune", duplicates.path, "--restore", "") == {}
 
 
+@pytest.mark.parametrize("typed", ["~/session.jsonl", "$HOME/session.jsonl", "${HOME}/session.jsonl"])
+def test_a_session_may_be_named_as_a_shell_would_understand_it(
+    offered: Offered, duplicates: Sample, home: Path, typed: str
+):
+    shutil.copy(duplicates.path, home / "session.jsonl")
+    assert list(offered("prune", typed, "--prune", "")) == ["call_second", "call_first"]
+    assert len(offered("recall", typed, "")) == 2
+    assert offered("recall", "~nobody-of-this-name/session.jsonl", "") == {}
+
+
+def test_an_id_is_offered_up_to_what_a_shell_would_take_apart(run: Run, offered: Offered, sample: Sample):
+    sample.user()
+    for call in ("call_aaaaaa|fc:1", "call_bbbbbb|1", "call_bbbbbbb", "|||"):
+        sample.read(call)
+    sample.user()
+    values = ["|||", "call_bbbbbbb", "call_bbbbbb|1", "call_aaaaaa"]
+    assert list(offered("prune", sample.path, "--prune", "")) == values
+    assert list(offered("prune", sample.path, "--prune", "call_a")) == ["call_aaaaaa"]
+    assert [run("prune", sample.path, "--prune", value).code for value in values] == [0] * 4
+
+
 def test_what_is_offered_says_what_it_was_about(offered: Offered, sample: Sample):
     sample.user()
     sample.call("call_x", "bash", {"command": "ls  -l\n| wc"}, TEXT * 40)

@@ -6,6 +6,7 @@ Completing changes nothing and says nothing: where a session cannot be read, the
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from prunewise.cli import console
+from prunewise.cli.picking import short_ids
 from prunewise.cli.sessions import Conversation, converse, digest, newest_first
 from prunewise.errors import PrunewiseError
 from prunewise.formats.detect import kept_sessions
@@ -28,6 +30,7 @@ MOST_BYTES = 32 * 2**20
 _PROGRAM = "prunewise"
 _MOST_SESSIONS = 10
 _LONGEST_HELP = 60
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @click.command(
@@ -87,26 +90,44 @@ def references(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 
 def calls(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """The call ids of the session that is named before, the newest first: those that the option may take."""
+    """The call ids of the session that is named before, the newest first: those that the option may take.
+
+    Of an id that a shell would take apart, such as `call_1|fc_1`, its beginning, where no other id has it.
+    """
     conversation = _conversation(ctx)
     if conversation is None:
         return []
     is_restore = "--restore" in param.opts
+    listed = conversation.pruner().listing()
     offered = {
         part.exchange.call.id: part
-        for part in reversed(list(_parts(conversation)))
-        if (part.status == "pruned") == is_restore
+        for part in reversed(listed)
+        if part.refusal is None and (part.status == "pruned") == is_restore
     }
-    return [_item(call, part, conversation) for call, part in offered.items() if call.startswith(incomplete)]
+    short = short_ids(part.exchange.call.id for part in listed)
+    return [
+        _item(named, part, conversation)
+        for call, part in offered.items()
+        if (named := _plain(call, short[call])).startswith(incomplete)
+    ]
+
+
+def _plain(call: str, short: str) -> str:
+    """The beginning of an id that no shell gives a meaning to, or all of it; `short` is its shortest one."""
+    found = _PLAIN.match(call)
+    return found[0] if found is not None and found[0].startswith(short) else call
 
 
 def _conversation(context: click.Context) -> Conversation | None:
     # Where an option still lacks its value, click has left the words before it alone.
-    path = context.params.get("session") or (Path(context.args[0]) if context.args else None)
+    path = context.params.get("session") or (context.args[0] if context.args else None)
     try:
-        if path is not None and path.stat().st_size <= MOST_BYTES:
-            return converse(path)
-    except (PrunewiseError, OSError):
+        if path is not None:
+            # A shell hands the words on as they were typed.
+            path = Path(os.path.expandvars(path)).expanduser()
+            if path.stat().st_size <= MOST_BYTES:
+                return converse(path)
+    except (PrunewiseError, OSError, RuntimeError):  # the last of a user that is not known
         pass
     return None
 
