@@ -97,7 +97,6 @@ def start() -> None:
     """From the start of an engine process to its first answer."""
     hello = {
         "protocol": 1,
-        "version": "0",
         "cwd": "/",
         "header": {"type": "session", "version": 3, "id": "x"},
     }

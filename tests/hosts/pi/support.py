@@ -57,7 +57,6 @@ class Talk:
         """A new engine process for the session as it is now."""
         hello = Hello(
             more.pop("protocol", VERSION),
-            "0",
             str(self.cwd),
             self.header,
             None if self.file is None else str(self.file),

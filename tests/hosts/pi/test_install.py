@@ -303,3 +303,8 @@ def test_the_text_names_the_half_that_is_off(agent_dir: Path):
     (agent_dir / "extensions" / "dynamic-context-pruning.json").write_text("{}")
     assert "masking is off (on with /pruning settings enabled=true)" in run("install")[1]
     assert [path.name for path in agent_dir.iterdir()] == ["extensions"]
+
+
+def test_the_package_for_npm_has_the_version_of_this_one():
+    package = json.loads((install.EXTENSION.parent / "package.json").read_text())
+    assert package["version"] == __version__

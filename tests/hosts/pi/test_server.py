@@ -15,7 +15,7 @@ from prunewise.hosts.pi.protocol import FAILED, VERSION, WRONG_VERSION
 from prunewise.hosts.pi.server import serve
 
 HEADER = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/"}
-HELLO = {"protocol": VERSION, "version": "0", "cwd": "/", "header": HEADER}
+HELLO = {"protocol": VERSION, "cwd": "/", "header": HEADER}
 
 
 def served(*lines: object) -> list[dict[str, Any]]:
@@ -36,7 +36,6 @@ def test_a_greeting_is_answered():
     assert answer["jsonrpc"] == "2.0"
     assert answer["id"] == 1
     assert answer["result"]["version"] == __version__
-    assert answer["result"]["python"] == sys.executable
     assert "gate off" in answer["result"]["completions"]["context-pruning"]
 
 

@@ -121,14 +121,14 @@ class Dialogs:
 
 
 def _command(session: Session, params: CommandParams) -> Dialog:
-    words = params.args.split()
+    args = params.args.split()
     try:
         if params.name == "pruning":
-            yield from _pruning(session, words, ui=params.ui)
+            yield from _pruning(session, args, ui=params.ui)
         elif params.name == "prune":
             yield from _prune(session, ui=params.ui)
         elif params.name == "context-pruning":
-            yield from _control(session, words, params.usage)
+            yield from _control(session, args, params.usage)
         else:
             yield Say(f"/{params.name} is no command of prunewise", "error")
     except PrunewiseError as error:
@@ -138,16 +138,16 @@ def _command(session: Session, params: CommandParams) -> Dialog:
 # ---------------------------------------------------------------- /pruning
 
 
-def _pruning(session: Session, words: list[str], *, ui: bool) -> Dialog:
-    if not words or words[0] != "settings":
-        yield Say(_PRUNING_HELP, "info" if not words else "error")
+def _pruning(session: Session, args: list[str], *, ui: bool) -> Dialog:
+    if not args or args[0] != "settings":
+        yield Say(_PRUNING_HELP, "info" if not args else "error")
         return
-    if len(words) == 1:
+    if len(args) == 1:
         yield Say(_pruning_text(session))
         if ui:
             yield from _pick_setting(session)
         return
-    values = [_assignment(word) for word in words[1:]]  # all of them, or none
+    values = [_assignment(word) for word in args[1:]]  # all of them, or none
     problems = [session.set(key, value) for key, value in values]
     yield Say(_pruning_text(session), "info")
     yield from _unsaved(problems)
@@ -218,8 +218,8 @@ def _unsaved(problems: list[str | None]) -> Dialog:
 # ---------------------------------------------------------------- /context-pruning
 
 
-def _control(session: Session, words: list[str], usage: dict[str, Any] | None) -> Dialog:
-    match words:
+def _control(session: Session, args: list[str], usage: dict[str, Any] | None) -> Dialog:
+    match args:
         case []:
             yield Say(_CONTROL_HELP)
         case ["status"]:
@@ -236,7 +236,7 @@ def _control(session: Session, words: list[str], usage: dict[str, Any] | None) -
         case ["policy", name] if name in POLICIES:
             yield from _change(session, "policy", name, f"The policy is {name}.")
         case _:
-            yield Say(f"Not understood: {' '.join(words)}\n{_CONTROL_HELP}", "error")
+            yield Say(f"Not understood: {' '.join(args)}\n{_CONTROL_HELP}", "error")
 
 
 def _change(session: Session, key: str, value: Value, text: str) -> Dialog:

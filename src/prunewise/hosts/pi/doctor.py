@@ -229,7 +229,6 @@ def _handshake(installed: Sequence[Place], environ: Mapping[str, str]) -> Handsh
     command = [python, "-P", "-u", "-m", "prunewise.hosts.pi"]
     params = {
         "protocol": VERSION,
-        "version": __version__,
         "cwd": ".",
         "header": {"type": "session", "id": "doctor"},
     }

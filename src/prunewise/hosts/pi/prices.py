@@ -34,6 +34,11 @@ class Model(Struct, frozen=True):
     api: str = ""
     cost: Cost | None = None
 
+    @property
+    def name(self) -> str:
+        """As pi's settings call it."""
+        return f"{self.provider}/{self.id}"
+
 
 class ModelPrices:
     """Prices of the models that pi has told of, and of others. What was told of a model first holds."""

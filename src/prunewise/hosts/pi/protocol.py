@@ -51,7 +51,6 @@ class Hello(Struct, frozen=True, rename="camel"):
     """Who asks, and about which session."""
 
     protocol: int
-    version: str
     cwd: str
     header: Native
     """The session's header entry."""
@@ -60,9 +59,8 @@ class Hello(Struct, frozen=True, rename="camel"):
     leaf: str | None = None
     trusted: bool = False
     """Whether the project's own settings count."""
-    model: str | None = None
     asked: Model | None = None
-    """The same model, with what pi knows of it."""
+    """The model that pi has chosen."""
     halves: Halves = Halves()
     carried: Carried = Carried()
 
@@ -72,7 +70,7 @@ class Welcome(Struct, frozen=True):
 
     protocol: int
     version: str
-    python: str
+    """Of the engine's package."""
     completions: dict[str, list[str]]
 
 

@@ -6,7 +6,6 @@ once, at the beginning, and changed by commands.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import msgspec
@@ -67,7 +66,8 @@ class Session:
         self.store = PiStore(None if hello.session_file is None else Path(hello.session_file), hello.header)
         self.settings_folder = hello.cwd if hello.trusted else None
         """The project whose own settings count; None where pi does not trust it."""
-        loaded = settings_files.load(self.settings_folder, model=hello.model)
+        model = None if hello.asked is None else hello.asked.name
+        loaded = settings_files.load(self.settings_folder, model=model)
         self.warnings = loaded.warnings
         self.settings = self._merged(loaded)
         self.prices = ModelPrices()
@@ -133,7 +133,7 @@ class Session:
 
     def welcome(self, completions: dict[str, list[str]]) -> Welcome:
         """The answer to the extension's greeting."""
-        return Welcome(VERSION, __version__, sys.executable, completions)
+        return Welcome(VERSION, __version__, completions)
 
     def warm(self) -> None:
         """Read the session before it is asked about, while pi itself is still starting."""

@@ -7,7 +7,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 
-export const PROTOCOL = 1;
+const PROTOCOL = 1;
 const WRONG_VERSION = -32001;
 const LATE_FOR = 5; // deadlines; a process that is late for so long is replaced
 const LONGEST_PAUSE = 60_000;
@@ -15,9 +15,6 @@ const TAIL = 2_000;
 
 /** What the engine answers to `hello`. */
 export interface Welcome {
-	protocol: number;
-	version: string;
-	python: string;
 	completions: Record<string, string[]>;
 }
 
@@ -34,7 +31,7 @@ export function deadline(): number {
 }
 
 /** The command lines to try, in order: the environment's, the one installed with, the one on PATH. */
-export function launches(python: string | undefined): string[][] {
+function launches(python: string | undefined): string[][] {
 	const module = ["-P", "-u", "-m", "prunewise.hosts.pi"];
 	const named = process.env.PRUNEWISE_PYTHON;
 	const found: string[][] = [];

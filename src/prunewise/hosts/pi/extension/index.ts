@@ -16,7 +16,6 @@ import type {
 } from "@earendil-works/pi-coding-agent";
 import { deadline, Engine, Gone } from "./engine.ts";
 
-const VERSION = "0.1.0";
 const NAME = "prunewise";
 const DEFAULT_RESERVE = 16384; // as in pi
 const ROLL_CALL = "prunewise:roll-call";
@@ -112,13 +111,11 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			const ctx = context as ExtensionContext;
 			const session = ctx.sessionManager;
 			return {
-				version: VERSION,
 				cwd: ctx.cwd,
 				header: session.getHeader() ?? {},
 				sessionFile: session.getSessionFile() ?? null,
 				leaf: session.getLeafId(),
 				trusted: ctx.isProjectTrusted(),
-				model: ctx.model ? `${ctx.model.provider}/${ctx.model.id}` : null,
 				...asked(ctx),
 				halves: { strategies: options.strategies ?? true, masking: options.masking ?? true },
 				...(carried ? { carried } : {}),
