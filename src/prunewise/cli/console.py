@@ -162,7 +162,8 @@ def elided(text: str, width: int) -> str:
 
     if cell_len(text) <= width:
         return text
-    encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
+    # The one that the process was started with: Textual puts something without an encoding in its place.
+    encoding = (getattr(sys.__stdout__, "encoding", None) or "").lower()
     mark = "…" if encoding.startswith("utf") else "..."
     room = max(width - len(mark), 0)
     tail = room * 2 // 3

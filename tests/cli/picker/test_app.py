@@ -41,6 +41,15 @@ def test_every_part_is_listed_the_newest_first(session: Sample):
     assert drive(session.path, steps) == []
 
 
+def test_of_what_is_too_long_both_ends_are_shown(session: Sample):
+    async def steps(picker: Driven) -> None:
+        line = next(line for line in picker.screen.splitlines() if "input of:" in line)
+        assert "…" in line
+        assert "..." not in line
+
+    drive(session.path, steps)
+
+
 def test_an_old_read_shows_the_strategy_that_proposes_it(session: Sample):
     async def steps(picker: Driven) -> None:
         await picker.press("end")
