@@ -223,6 +223,35 @@ def test_others_that_prune_are_found(agent_dir: Path, files: dict[str, str], fou
     assert len(report.problems) == bool(found)
 
 
+@pytest.mark.parametrize(
+    "source", [str(install.EXTENSION.parent), "npm:prunewise-pi@0.1.0", "git:example.org/someone/prunewise"]
+)
+def test_installed_as_a_package_it_is_no_other_extension(
+    programs: Path, agent_dir: Path, monkeypatch: pytest.MonkeyPatch, source: str
+):
+    agent_dir.mkdir(parents=True, exist_ok=True)
+    (agent_dir / "settings.json").write_text(json.dumps({"packages": [source]}))
+    report = doctor.examine(Path.cwd())
+    assert report.others == []
+    assert report.problems == [
+        f"{source}: no Python is known to it: set PRUNEWISE_PYTHON, or have `prunewise` on PATH"
+    ]
+    executable(programs / "prunewise", f'#!/bin/sh\nexec {sys.executable} -m prunewise "$@"\n')
+    report = doctor.examine(Path.cwd())
+    assert report.problems == []
+    assert [(one.path, one.python) for one in report.installed] == [(source, str(programs / "prunewise"))]
+    assert report.handshake is not None
+    assert report.handshake.version == __version__
+    monkeypatch.setenv("PRUNEWISE_PYTHON", sys.executable)
+    report = doctor.examine(Path.cwd())
+    assert report.problems == []
+    assert report.handshake is not None
+    assert report.handshake.command[0] == sys.executable
+    install.install()
+    (problem,) = doctor.examine(Path.cwd()).problems
+    assert problem.startswith("the extension is installed twice")
+
+
 @pytest.mark.usefixtures("programs")
 def test_problems_of_the_settings_are_the_doctors_too(agent_dir: Path):
     install.install()

@@ -35,6 +35,8 @@ _LOADED = re.compile(r'^const extension = (".*");$', re.MULTILINE)
 _COMMAND = re.compile(r"""registerCommand\(\s*["'`](prune|pruning|context-pruning)["'`]""")
 _RECALL = re.compile(r"""name:\s*["'`]recall["'`]""")
 _LEDGER = re.compile(r"dynamic-context-pruning:(?:decision|restore)")
+_OURS = re.compile(r"[:/]prunewise(-pi)?(?![\w-])")
+_OUR_PACKAGES = ("prunewise-pi", "prunewise-repository")
 _BY_NAME = re.compile(r"prun|diegopetrucci/pi-extensions", re.IGNORECASE)
 
 
@@ -50,10 +52,13 @@ class Place(Struct, frozen=True):
 
     scope: Literal["global", "project"]
     path: str
+    """The file that the installer wrote, or a pi package as pi's settings name it."""
     python: str
+    """The program that starts the engine; empty where there is none."""
     extension: str
-    strategies: bool
-    masking: bool
+    strategies: bool = True
+    masking: bool = True
+    package: bool = False
 
 
 class Handshake(Struct, frozen=True):
@@ -96,7 +101,7 @@ def examine(cwd: Path, environ: Mapping[str, str] | None = None) -> Report:
     environ = os.environ if environ is None else environ
     installed = list(_installed(cwd, environ))
     pi, node = _pi(environ), _node(environ)
-    handshake = _handshake(installed, environ) if installed else None
+    handshake = _handshake(installed[0], environ) if installed and installed[0].python else None
     others = list(_others(cwd, environ))
     loaded = settings_files.load(cwd, environ=environ)
     problems = [
@@ -201,6 +206,28 @@ def _installed(cwd: Path, environ: Mapping[str, str]) -> Iterator[Place]:
             options.get("strategies") is not False,
             options.get("masking") is not False,
         )
+    for scope, base, settings in _settings(cwd, environ):
+        for source in _strings(install.object_in(settings).get("packages")):
+            if _is_ours(base, source):
+                python = environ.get(PYTHON_VARIABLE) or shutil.which("prunewise", path=environ.get("PATH"))
+                yield Place(scope, source, python or "", source, package=True)
+
+
+def _settings(
+    cwd: Path, environ: Mapping[str, str]
+) -> tuple[tuple[Literal["global", "project"], Path, Path], ...]:
+    """The settings files of pi, each with its scope and the folder that its paths start from."""
+    return (
+        ("global", settings_files.agent_dir(environ), settings_files.global_file(environ)),
+        ("project", cwd / ".pi", settings_files.project_file(cwd)),
+    )
+
+
+def _is_ours(base: Path, source: str) -> bool:
+    """Whether a pi package is this extension."""
+    if (base / source).is_dir():
+        return install.object_in(base / source / "package.json").get("name") in _OUR_PACKAGES
+    return _OURS.search(source) is not None
 
 
 def _decoded(found: re.Match[str] | None) -> Mapping[str, Any]:
@@ -216,17 +243,33 @@ def _about_places(installed: Sequence[Place]) -> Iterator[str]:
     if not installed:
         yield "the extension is not installed: run `prunewise pi install`"
     if len(installed) > 1:
-        yield "the extension is installed twice, globally and here: `prunewise pi uninstall --project`"
+        paths = ", ".join(place.path for place in installed)
+        yield (
+            f"the extension is installed twice ({paths}), and only one prunes: "
+            "`prunewise pi uninstall`, with or without --project, or `pi remove` takes one away"
+        )
     for place in installed:
+        if place.package:
+            if not place.python:
+                advice = f"set {PYTHON_VARIABLE}, or have `prunewise` on PATH"
+                yield f"{place.path}: no Python is known to it: {advice}"
+            continue
         for what, path in (("the interpreter", place.python), ("the extension", place.extension)):
             if not path or not Path(path).exists():
                 yield f"{place.path}: {what} is not there any more ({path}): run `prunewise pi install` again"
 
 
-def _handshake(installed: Sequence[Place], environ: Mapping[str, str]) -> Handshake:
+def _launch(place: Place, environ: Mapping[str, str]) -> list[str]:
+    """The command line by which the extension starts the engine."""
+    python = environ.get(PYTHON_VARIABLE) or place.python
+    if place.package and PYTHON_VARIABLE not in environ:
+        return [python, "pi", "engine"]
+    return [python, "-P", "-u", "-m", "prunewise.hosts.pi"]
+
+
+def _handshake(place: Place, environ: Mapping[str, str]) -> Handshake:
     """Start the engine as the extension does, and say hello."""
-    python = environ.get(PYTHON_VARIABLE) or installed[0].python
-    command = [python, "-P", "-u", "-m", "prunewise.hosts.pi"]
+    command = _launch(place, environ)
     params = {
         "protocol": VERSION,
         "cwd": ".",
@@ -273,15 +316,14 @@ def _about_handshake(handshake: Handshake | None) -> Iterator[str]:
 
 def _others(cwd: Path, environ: Mapping[str, str]) -> Iterator[Other]:
     ours = {install.folder(None, environ), install.folder(cwd)}
-    for base, settings in (
-        (settings_files.agent_dir(environ), settings_files.global_file(environ)),
-        (cwd / ".pi", settings_files.project_file(cwd)),
-    ):
+    for _, base, settings in _settings(cwd, environ):
         paths = sorted((base / "extensions").glob("*"))
         given = install.object_in(settings)
         for name in _strings(given.get("extensions")):
             paths.append(base / name)
         for source in _strings(given.get("packages")):
+            if _is_ours(base, source):
+                continue
             local = base / source
             if local.exists():
                 paths.append(local)

@@ -188,7 +188,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 					}
 					if (answer.token !== undefined) base = { generation, token: answer.token, lines: now.lines };
 					for (const position of edits.keys()) if (position >= keep) edits.delete(position);
-					compacted = false;
+					if (view.compacted) compacted = false; // and not one that has run meanwhile
 					return answer;
 				}
 				throw new Error("the engine and pi do not agree on the conversation");
