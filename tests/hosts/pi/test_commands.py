@@ -293,6 +293,18 @@ def test_prune_and_restore_by_hand(session: Talk):
     assert select.options[0].startswith("1. [restored] bash make test")
 
 
+def test_a_prune_while_pruning_is_off_says_that_it_has_no_effect(session: Talk):
+    session.command("/context-pruning off")
+    session.context()
+    *_, said = session.command("/prune", lambda asked: asked.options[0], True)
+    assert said.text.startswith("Pruned, but without effect as long as context pruning is off: ")
+    assert session.context().status is None
+    assert session.texts["call_1"] == LONG
+    session.command("/context-pruning on")
+    session.context()
+    assert session.texts["call_1"].startswith("[prunewise: bash output")
+
+
 def test_prune_asks_before_it_does_anything(session: Talk):
     session.command("/prune", lambda asked: asked.options[0], False)
     session.context()

@@ -334,6 +334,8 @@ def _prune_one(session: Session, part: Listed) -> Dialog:
         return
     saved = f"{count(verdict.tokens_removed, 'token')} less per request"
     done = f"Pruned: {saved}. The model can recall it, and /prune restores it."
+    if not session.settings.enabled:
+        done = f"Pruned, but without effect as long as context pruning is off: /context-pruning on makes it {saved}."
     yield from _decide(session, prune=[part.target], done=done)
 
 
