@@ -333,9 +333,10 @@ def _prune_one(session: Session, part: Listed) -> Dialog:
     if not (yield Confirm(f"Prune {_what(part)}?", in_words(verdict, "This") + answer(verdict))):
         return
     saved = f"{count(verdict.tokens_removed, 'token')} less per request"
-    done = f"Pruned: {saved}. The model can recall it, and /prune restores it."
-    if not session.settings.enabled:
-        done = f"Pruned, but without effect as long as context pruning is off: /context-pruning on makes it {saved}."
+    if session.settings.enabled:
+        done = f"Pruned: {saved}. The model can recall it, and /prune restores it."
+    else:
+        done = f"Pruned, but without effect as long as context pruning is off: once it is on, {saved}."
     yield from _decide(session, prune=[part.target], done=done)
 
 
