@@ -17,9 +17,9 @@ from prunewise.settings import DEFAULTS
 def fitted(monkeypatch: pytest.MonkeyPatch):
     """Have the fit come to something without fitting: `fitted(low=.01, patience=.5)`."""
 
-    def patch(low: float, **changed: Any) -> None:
+    def patch(low: float, held_out: int = 10, worst: float = -0.01, **changed: Any) -> None:
         after = msgspec.structs.replace(DEFAULTS.priced, **changed)
-        found = fitting.Calibrated(after, after, 5, 1, 0.3, 0.25, low, 0.08, -0.01, 1.5, 2.0)
+        found = fitting.Calibrated(after, after, 5, held_out, 0.3, 0.25, low, 0.08, worst, 1.5, 2.0)
 
         def fit(_recordings: Any, _question: Any, *, step: fitting.Step) -> fitting.Calibrated:
             step(1, 1)
@@ -44,11 +44,13 @@ def test_it_says_what_the_other_half_gained_and_writes_nothing(
     fitted(0.01, patience=0.5, survival=(9.0, 10.0))
     target = tmp_path / "own.json"
     said = run("calibrate", session, "--settings", target).out
-    assert "fitted on 5 sessions, tried on 1 other\n" in said
+    assert "fitted on 5 sessions, tried on 10 others\n" in said
     assert "saved there: 30.0% of the input cost; by default 25.0%\n" in said
-    assert "the difference is +1.0% to +8.0% in 90% of resamples\n" in said
+    assert "the difference is +1.0 to +8.0 points in 90% of resamples\n" in said
+    assert "the worst session there costs 1.0% more\n" in said
     assert "priced.patience = 0.5\n" in said
     assert "priced.survival = [9.0,10.0]\n" in said
+    assert said.endswith(f"nothing was written: --write puts them into {target}\n")
     assert not target.exists()
 
 
@@ -72,6 +74,15 @@ def test_where_the_other_half_does_not_gain_nothing_is_written(
     target = tmp_path / "own.json"
     said = run("calibrate", session, "--write", "--settings", target).out
     assert said.endswith("the defaults stay: the other half does not gain for certain\n")
+    assert not target.exists()
+
+
+def test_a_handful_of_other_sessions_tells_nothing(run: Run, session: Path, tmp_path: Path, fitted: Any):
+    fitted(0.01, held_out=9, worst=0.02, patience=0.5)
+    target = tmp_path / "own.json"
+    said = run("calibrate", session, "--write", "--settings", target).out
+    assert "the worst session there saves 2.0%\n" in said
+    assert said.endswith("the defaults stay: it takes 10 other sessions to tell\n")
     assert not target.exists()
 
 

@@ -10,6 +10,7 @@ from prunewise import tools
 from prunewise.recording import Epoch, LLMCall, Recording
 from prunewise.replay.calibrate import calibrate, is_first, survival
 from prunewise.replay.session import Question
+from prunewise.replay.totals import FEWEST
 from prunewise.settings import DEFAULTS
 
 TEXT = "".join(f"row_{n} of it\n" for n in range(500))
@@ -23,18 +24,26 @@ def recording(name: Any):
 
 
 def test_it_fits_on_one_half_and_reports_on_the_other():
-    sessions = [recording(f"s{n}") for n in range(4)]
+    sessions = [recording(f"s{n}") for n in range(24)]
     short = msgspec.structs.replace(sessions[0], epochs=())
     told: list[tuple[int, int]] = []
     found = calibrate([*sessions, short], Question(()), {"trim_lines": (8, 2)}, lambda *at: told.append(at))
     assert found.fitted_on == sum(map(is_first, sessions))
-    assert found.held_out == 4 - found.fitted_on
-    assert found.saved >= found.by_default > 0.3
+    assert found.held_out == 24 - found.fitted_on >= FEWEST
+    assert found.saved >= found.by_default > 0.25
     assert found.gains
     assert found.settings == found.fitted
     assert found.settings.trim_lines == 2
     assert found.worst > 0
     assert [done for done, _ in told] == list(range(1, told[-1][1] + 1))
+
+
+def test_a_handful_of_other_sessions_tells_nothing():
+    found = calibrate([recording(f"s{n}") for n in range(4)], Question(()), {"trim_lines": (8, 2)})
+    assert 0 < found.held_out < FEWEST
+    assert found.low > 0
+    assert found.fitted.trim_lines == 2
+    assert found.settings == DEFAULTS.priced
 
 
 def test_where_the_other_half_does_not_gain_the_defaults_stay():

@@ -387,6 +387,25 @@ def test_a_difference_that_may_be_chance_is_called_so():
     )
 
 
+def test_a_saving_that_a_handful_of_sessions_brings_is_called_so():
+    names = ("none", "documented", "both", "optimal")
+    same = [session(f"x{n}", *(figures(one, 100) for one in names)) for n in range(5)]
+    verdict = gather([*three(80, sessions=9), *same]).verdict
+    better = verdict.better[0]
+    assert not better.certain
+    assert better.interval is not None
+    assert better.interval.high < 0
+    assert (
+        'Cheaper on these sessions, though only 9 of them tell: "both" (-12.2% against no pruning).'
+        in verdict.sentences
+    )
+
+
+def test_the_worst_session_is_named_only_where_one_is_dearer():
+    assert gather(some(-0.1)).verdict.sentences[-1].endswith(" cost less, 0 more.")
+    assert ", the worst +" in " ".join(gather(some(0.1)).verdict.sentences)
+
+
 def test_another_policy_may_be_the_active_one():
     rows = three(95)
     assert gather(rows, active="both").verdict.policy == "both"

@@ -265,10 +265,10 @@ def test_a_torn_line_of_many_megabytes_is_given_up():
         pytest.param(
             b'{\n "messages": [\n {"role": "user"}\n ]\n}\n', "none of its 5 lines", id="a JSON document"
         ),
-        pytest.param(b'[{"type":"message"}]', "none of its 1 lines", id="a JSON list"),
+        pytest.param(b'[{"type":"message"}]', "its only line is no entry of one", id="a JSON list"),
         pytest.param(
             b'{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"x"},"timestamp":"t"}\n',
-            "none of its 1 lines",
+            "its only line is no entry of one",
             id="Claude Code",
         ),
         pytest.param(
@@ -279,7 +279,7 @@ def test_a_torn_line_of_many_megabytes_is_given_up():
         ),
         pytest.param(
             b'{"type":"message","role":"user","content":[],"timestamp":"t"}\n',
-            "none of its 1 lines",
+            "its only line is no entry of one",
             id="older Codex",
         ),
         pytest.param(b'{"a":1}\n' * 5000, "none of its first 1000 lines", id="long JSON lines"),

@@ -55,6 +55,8 @@ def calibrate(*, paths: tuple[str, ...], write: bool, settings: str | None, as_j
         console.write_json({**document, "gains": result.gains, "written": target if written else None})
     elif written:
         console.write(f"written to {target}; they hold where the policy is priced\n")
+    elif changes:
+        console.write(f"nothing was written: --write puts them into {target}\n")
 
 
 def _recordings(paths: tuple[str, ...]) -> list[Recording]:
@@ -96,14 +98,19 @@ def _changes(result: Calibrated) -> dict[str, object]:
 
 
 def _lines(result: Calibrated, changes: dict[str, object]) -> list[str]:
+    from prunewise.replay.totals import FEWEST
+
     recalls = f"{result.recalls_per_100_blocks:.1f}; by default {result.recalls_by_default:.1f}"
+    more = " more" if result.worst < 0 else ""
     lines = [
         f"fitted on {count(result.fitted_on, 'session')}, tried on {count(result.held_out, 'other')}",
         f"saved there: {result.saved:.1%} of the input cost; by default {result.by_default:.1%}",
-        f"the difference is {result.low:+.1%} to {result.high:+.1%} in 90% of resamples",
-        f"worst session there: {result.worst:+.1%}",
+        f"the difference is {100 * result.low:+.1f} to {100 * result.high:+.1f} points in 90% of resamples",
+        f"the worst session there {'costs' if result.worst < 0 else 'saves'} {abs(result.worst):.1%}{more}",
         f"recalls for each 100 pruned blocks: {recalls}",
     ]
+    if result.held_out < FEWEST:
+        return [*lines, f"the defaults stay: it takes {FEWEST} other sessions to tell"]
     if not changes:
         return [*lines, "the defaults stay: the other half does not gain for certain"]
     shown = (f"  {key} = {msgspec.json.encode(value).decode()}" for key, value in changes.items())

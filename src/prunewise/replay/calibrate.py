@@ -18,6 +18,7 @@ from prunewise.priced.hazards import SURVIVAL_AFTER
 from prunewise.recording import Epoch, Recording
 from prunewise.replay.policies import of_settings
 from prunewise.replay.session import Net, Question
+from prunewise.replay.totals import FEWEST
 from prunewise.settings import DEFAULTS, Priced, Settings
 
 LEAST_CALLS = 20
@@ -70,8 +71,8 @@ class Calibrated(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def gains(self) -> bool:
-        """Whether the held-out half speaks for the fitted settings."""
-        return self.low > 0
+        """Whether the held-out half speaks for the fitted settings, and not with a handful of sessions."""
+        return self.held_out >= FEWEST and self.low > 0
 
 
 Step = Callable[[int, int], None]
@@ -195,7 +196,7 @@ def calibrate(
     fitted, plain = trying.of(best, tried), trying.of(DEFAULTS.priced, tried)
     low, high = _interval(fitted, plain)
     return Calibrated(
-        best if low > 0 else DEFAULTS.priced,
+        best if low > 0 and len(fitted) >= FEWEST else DEFAULTS.priced,
         best,
         fitted_on,
         len(held),

@@ -981,10 +981,8 @@ def _first_sentences(block: Block, mine: PolicyTotals, outcome: Outcome, recalls
     yield from _about_certainty(block, mine, outcome)
     if outcome == "gains" and abs(change) < SMALL:
         yield f"That is under {percent(SMALL)}: hardly any gain."
-    yield (
-        f"It acts in {_sessions(mine.acted)}: {mine.gained:,} cost less, {mine.lost:,} more, "
-        f"the worst {signed(max(0.0, mine.net.worst or 0.0))}."
-    )
+    worst = f", the worst {signed(mine.net.worst)}" if mine.lost and mine.net.worst is not None else ""
+    yield f"It acts in {_sessions(mine.acted)}: {mine.gained:,} cost less, {mine.lost:,} more{worst}."
 
 
 def _about_certainty(block: Block, mine: PolicyTotals, outcome: Outcome) -> Iterable[str]:
@@ -1019,6 +1017,8 @@ def _about_better(active: str, better: Sequence[Better], block: Block) -> Iterab
     against = "" if best.policy == NONE else f" ({signed(change)} against no pruning)"
     if certain:
         yield f"Better, and by more than chance would explain: {name}{against}."
+    elif best.interval is not None and best.interval.high < 0:
+        yield f"Cheaper on these sessions, though only {best.sessions:,} of them tell: {name}{against}."
     else:
         yield f"Cheaper on these sessions, though that may be chance: {name}{against}."
 

@@ -159,7 +159,12 @@ class PiSession:
             status = os.fstat(file.fileno())
             self._identity = (status.st_dev, status.st_ino)
         if not self.entries and not self._has_header:
-            what = f"none of its {self._lines} lines is an entry of one" if self._end else "it is empty"
+            lines = (
+                "its only line is no entry"
+                if self._lines == 1
+                else f"none of its {self._lines} lines is an entry"
+            )
+            what = f"{lines} of one" if self._end else "it is empty"
             message = f"{self._name}: not a pi session, {what}"
             raise InputError(message)
         self._check_parents()
