@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from prunewise.gates.priced import Cut, Outlook, Piece, choose, ski
+from prunewise.gates.priced import Cheaper, Cut, Outlook, Piece, choose, ski
 
 
 def outlook(**changed: Any):
@@ -49,6 +49,58 @@ def test_the_figures():
 
 def test_nothing_to_cut():
     assert choose([], outlook(), behind) == Cut()
+
+
+DEARER = {"read": 0.2, "write": 2.5, "horizon": 6, "fee": 1000.0}  # as above a tier's limit: twice the price
+BELOW = {"least": 200_500.0, "most": 200_500.0, "growth": 100.0, "cheaper": (Cheaper(200_000, 0.1, 1.25),)}
+
+
+@pytest.mark.parametrize(
+    ("expected", "position"),
+    [
+        (outlook(**DEARER), None),  # by itself it does not pay in time
+        (outlook(**DEARER, **BELOW), 10),  # below the limit all that stays is cheaper
+        (outlook(**DEARER, **{**BELOW, "growth": 4400.0}), 10),  # with room there for one call
+        (outlook(**DEARER, **{**BELOW, "growth": 4600.0}), None),
+        (outlook(**DEARER, **{**BELOW, "most": 205_000.0}), None),  # it may hold more, and stay above
+        (outlook(**DEARER, **{**BELOW, "least": 0.0}), None),
+        (outlook(**DEARER, **{**BELOW, "cheaper": (Cheaper(190_000, 0.1, 1.25),)}), None),
+    ],
+)
+def test_a_cut_that_falls_below_a_price_tier_saves_on_all_that_stays(expected: Any, position: Any):
+    assert choose(PIECES, expected, behind).position == position
+
+
+def at_the_limit(**changed: Any):
+    """An outlook under which only what falling below the tier saves in one call can pay."""
+    return outlook(**DEARER, **{**BELOW, "growth": 4500.0, **changed})
+
+
+def test_a_tier_s_price_and_saving_end_where_the_request_grows_above_it():
+    (cut, purse) = choose(PIECES, at_the_limit(), behind), 1.15 * 7000 - 0.2 * 5000 - 0.1 * 195_500
+    assert cut.price == pytest.approx(1.15 * 7000)  # written again at the tier's own rates
+    assert choose(PIECES, at_the_limit(purse=purse), behind).position == 10
+    assert choose(PIECES, at_the_limit(purse=purse - 1), behind).position is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "position"),
+    [
+        ({}, 10),  # five calls above the limit, one of them with something to cut
+        ({"call": 10}, None),  # nothing could have gone before
+        ({"least": 200_001.0}, None),  # it has only just grown above the limit
+    ],
+)
+def test_waiting_above_a_tier_s_limit_is_rent(changed: Any, position: Any):
+    expected = outlook(**{**DEARER, **BELOW, "call": 11, "fee": 30_000.0, **changed})
+    assert choose(PIECES, expected, behind).position == position
+
+
+def test_of_several_tiers_the_cheapest_counts_that_has_room():
+    both = (Cheaper(100_000, 0.05, 0.6), Cheaper(200_000, 0.1, 1.25))
+    assert choose(PIECES, at_the_limit(cheaper=both), behind).price == pytest.approx(1.15 * 7000)
+    much = [Piece(10, 150_000.0, 10)]
+    assert choose(much, at_the_limit(cheaper=both), lambda _: 157_000.0).price == pytest.approx(0.55 * 7000)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from prunewise.priced import ERRORS, REPEAT, STALE, TRIM, PricedEngine, engine_f
 from prunewise.priced.candidates import Candidate, Candidates
 from prunewise.priced.hazards import HAZARDS, Faults, Hazard, expected_calls
 from prunewise.priced.purse import Purse, recall_price
-from prunewise.prices import Override, PriceBook, Rates
+from prunewise.prices import Override, PriceBook, Rates, Tier
 from prunewise.pruner import Policy, Pruner
 from prunewise.settings import DEFAULTS
 from prunewise.stores.memory import Memory
@@ -240,6 +240,36 @@ def test_without_the_cache_everything_old_goes():
     assert strategies(one) == set()
     more = [*natives, *read("last", "g.py", "short")]
     assert one.project(more, now=100_000.0).decisions
+
+
+class Tiered:
+    """Prices that double above so many tokens."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def prices_for(self, model: str, provider: str = "", when: float | None = None):
+        flat = PriceBook(Override(read=0.05, write=1.25, write_1h=1.25)).prices_for(model, provider, when)
+        twice = Rates(*(2 * rate for rate in msgspec.structs.astuple(flat.rates)))
+        return msgspec.structs.replace(flat, tiers=(Tier(self._limit, twice),))
+
+
+@pytest.mark.parametrize(
+    ("limit", "cuts"),
+    [
+        (240_000, True),
+        (120_000, False),  # no cut leads so far down
+        (400_000, False),  # it is below
+    ],
+)
+def test_a_cut_takes_the_request_below_a_price_tier(limit: int, cuts: bool):
+    runs = [used(f"c{n}", "bash", {"command": f"pytest t{n}"}, f"run {n}\n{4 * WORDS}") for n in range(8)]
+    natives = flat(user(), *runs)
+    for n, answer in enumerate(native for native in natives if native["role"] == "assistant"):
+        answer["usage"] = usage(200_000 + 8_000 * n)
+    settings = msgspec.structs.replace(PRICED.priced, trim_tokens=100_000, stake=0.05)
+    _, requests = play(Memory(), natives, prices=Tiered(limit), priced=settings)
+    assert bool(requests[-1].edits) is cuts
 
 
 def test_failed_inputs_go_and_successful_ones_stay():

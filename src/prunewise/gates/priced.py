@@ -27,6 +27,15 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     """What that would cost, in base input tokens."""
 
 
+class Cheaper(msgspec.Struct, frozen=True):
+    """A price tier below the one that the request is in."""
+
+    limit: float
+    """The tokens that a request may hold to be in it."""
+    read: float
+    write: float
+
+
 class Outlook(msgspec.Struct, frozen=True):
     """What a cut costs and brings, in base input tokens; calls are LLM calls."""
 
@@ -55,6 +64,14 @@ class Outlook(msgspec.Struct, frozen=True):
     a later and better one."""
     breaking: bool = True
     """Whether the cache may be broken now; else only what costs nothing goes."""
+    cheaper: tuple[Cheaper, ...] = ()
+    """By rising limit."""
+    least: float = 0.0
+    """The tokens that the request holds at the least, if nothing goes; where there is a cheaper tier."""
+    most: float = math.inf
+    """The same at the most."""
+    growth: float = 1.0
+    """By how many tokens it grows with each call."""
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -87,6 +104,9 @@ def choose(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int],
     - what it brings within the horizon would pay for one recall of the costliest part,
     - what may be lost is within the purse: its price, and recalls beyond what is saved until they come.
 
+    A cut after which the request is in a cheaper price tier has that tier's price, and saves the difference
+    on all that stays, for as long as the request keeps below the limit.
+
     Args:
         pieces: what may go, the last position first.
         outlook: prices and expectations.
@@ -112,11 +132,19 @@ def choose(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int],
         breaks = again > 0 and warm > COLD
         if breaks and not breaking:
             continue
-        price = dearer * again
-        at_once = price - read * removed
+        price, waited = dearer * again, rent
+        at_once = -read * removed
+        further = later * removed
+        if outlook.cheaper:
+            relief = _relief(outlook, removed, call - piece.since)
+            price -= relief.a_token * again
+            at_once -= relief.at_once
+            further += relief.later
+            waited += relief.forgone
+        at_once += price
         due = at_once + outlook.fee if breaks else at_once
-        brings = later * removed - due
-        if brings <= 0 or rent < outlook.patience * due:
+        brings = further - due
+        if brings <= 0 or waited < outlook.patience * due:
             continue
         if best.position is None:
             best = Cut(blocked=True)
@@ -125,8 +153,44 @@ def choose(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int],
         by_then = outlook.read * removed * outlook.soon
         if at_once + max(0.0, risk + outlook.doubt * math.sqrt(spread) - by_then) <= outlook.purse:
             value = brings - risk
-            best = Cut(piece.position, removed, again, price, rent)
+            best = Cut(piece.position, removed, again, price, waited)
     return best
+
+
+class _Relief(msgspec.Struct, frozen=True, gc=False):
+    """What a cut saves on all that stays, by taking the request into a cheaper tier."""
+
+    a_token: float = 0.0
+    """On each token that is written again."""
+    at_once: float = 0.0
+    later: float = 0.0
+    forgone: float = 0.0
+    """What it would have saved since the request grew out of that tier."""
+
+
+_NONE = _Relief()
+
+
+def _relief(outlook: Outlook, removed: float, waited: int) -> _Relief:
+    """What falling into a cheaper tier saves, where there is room in it to grow for one call at least.
+
+    `removed` is what goes, in tokens; `waited` for how many calls that has been possible.
+    """
+    warm, growth = outlook.warm, max(1.0, outlook.growth)
+    for tier in outlook.cheaper:
+        calls = (tier.limit - outlook.most + removed) / growth
+        if calls < 1:
+            continue
+        left = max(0.0, outlook.least - removed)
+        reading, writing = outlook.read - tier.read, outlook.write - tier.write
+        above = min(float(waited), (outlook.least - tier.limit) / growth)
+        return _Relief(
+            warm * (writing - reading),
+            (warm * reading + (1 - warm) * writing) * left,
+            reading * left * (min(calls, outlook.horizon) - 1),
+            reading * left * above,
+        )
+    return _NONE
 
 
 Choose = Callable[[Sequence[Piece], Outlook, Callable[[int], float]], Cut]

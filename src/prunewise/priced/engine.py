@@ -11,7 +11,7 @@ from prunewise.cache import UNTOLD, Warmth
 from prunewise.canonical import canonical
 from prunewise.engine import NOW, Engine, Moment, Proposal, Reference, Rules, place_of
 from prunewise.gates import Verdict
-from prunewise.gates.priced import COLD, Cut, Outlook, Piece
+from prunewise.gates.priced import COLD, Cheaper, Cut, Outlook, Piece
 from prunewise.ledger import Decision, Target
 from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates, patience
 from prunewise.priced.free import NOT_SHORTENED, REPEAT, TRIM, TRIM_GAIN, InView, shortened
@@ -308,6 +308,13 @@ class PricedEngine(Engine):
         """The size of the request, in estimated tokens."""
         return max(self.context.estimate, self.context.raw)
 
+    def _sent_tokens(self) -> tuple[float, float]:
+        """The size of the request as it goes out, at the least and at the most. The usage by which it is
+        estimated may be that of requests with what has gone, or without.
+        """
+        gone = self.removed_tokens
+        return self._request_tokens() - gone, max(self.context.estimate, self.context.raw - gone)
+
     def _is_recall(self, exchange: Exchange) -> bool:
         return exchange.call.name.lower() in self.transcript.vocabulary.recall
 
@@ -428,7 +435,7 @@ class PricedEngine(Engine):
         if settings.gate.mode != "on":
             return Cut(ripe[-1].position), ripe
         prices = self._prices(moment)
-        rates = prices.at(self._request_tokens())
+        rates = prices.at(self._sent_tokens()[0])
         outlook = self._outlook(moment, prices, rates)
         pieces = self._pieces(ripe, rates)
         rewritten = cache(self._rewritten(prices))
@@ -460,6 +467,7 @@ class PricedEngine(Engine):
         )
         purse, horizon = self._purse, self._horizon
         mean, variance = purse.at_stake(rates, context, call, horizon)
+        least, most = self._sent_tokens()
         return Outlook(
             rates.read,
             rates.write,
@@ -474,6 +482,10 @@ class PricedEngine(Engine):
             SOON,
             _BREAK_FEE * rates.read * context,
             purse.may_break(call),
+            _cheaper(prices, least),
+            least,
+            most,
+            self.context.raw / max(1, call),
         )
 
     def _pieces(self, ripe: Sequence[Candidate], rates: Rates) -> list[Piece]:
@@ -592,6 +604,12 @@ class PricedEngine(Engine):
         super()._stand(exchange, decision)
         if decision.strategy_id == REPEAT:
             self._views.hold(self._views.find(exchange.result.text))
+
+
+def _cheaper(prices: Prices, tokens: float) -> tuple[Cheaper, ...]:
+    """The price tiers below that of a request with so many tokens."""
+    limits = [tier.above for tier in prices.tiers if tier.above < tokens]
+    return tuple(Cheaper(limit, prices.at(limit).read, prices.at(limit).write) for limit in limits)
 
 
 def engine_for(
