@@ -739,6 +739,8 @@ def test_wide_characters_keep_the_columns_in_line(sample: Sample):
         assert {strip.cell_length for strip in strips} == {80}
         await picker.press("down", "tab")
         assert "漢字と😀" in picker.screen
+        assert "read output (1,200 characters)" in picker.screen
+        assert "output, 1,200 characters" in picker.screen
         strips = picker.app.screen._compositor.render_strips()
         assert {strip.cell_length for strip in strips} == {80}
 

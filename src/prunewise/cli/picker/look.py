@@ -13,6 +13,7 @@ from textual.strip import Strip
 
 from prunewise.cli.picker.price import Fact
 from prunewise.cli.picker.text import Wrapped
+from prunewise.tokens import utf16_length
 
 _NAME = 11
 """The cells of a fact's name."""
@@ -82,7 +83,7 @@ class Look(ScrollView, can_focus=True):
             top.append([("look--rule", _rule("marker", width))])
             top += [[("look--marker", line)] for line in _lines(marker, width)]
         if output is not None:
-            top.append([("look--rule", _rule(f"output, {len(output):,} characters", width))])
+            top.append([("look--rule", _rule(f"output, {utf16_length(output):,} characters", width))])
         self._top = top
         self._output = Wrapped(output or "", width)
         if output is not None and len(output) <= _LONG:
