@@ -159,12 +159,14 @@ def test_prune_restore_and_prune_again():
 
 def test_positions_whose_edits_changed_are_noted():
     engine = build.engine(STALE)
-    assert engine.touched == set()
+    assert engine.take_touched() == []
     follow(engine, decide("dedupe", "d"))
-    assert engine.touched == {4}
-    engine.touched.clear()
+    assert engine.take_touched() == [4]
     follow(engine, decide("dedupe", "d"), undo("dedupe", "d"), decide("error-purge", "p", INPUT))
-    assert engine.touched == {1, 4}
+    assert engine.take_touched() == [1, 4]
+    engine.touch([6, 2])
+    assert engine.take_touched() == [2, 6]
+    assert engine.take_touched() == []
 
 
 def test_two_keys_on_one_target_show_the_first_s_marker_until_it_is_restored():
@@ -189,10 +191,10 @@ def test_the_same_ledger_again_costs_nothing():
     folded = ledger.fold([decide("dedupe", "d")])
     engine = build.engine(STALE)
     engine.follow(folded)
-    engine.touched.clear()
+    assert engine.take_touched() == [4]
     assert engine.follow(folded)
     assert engine.follow(ledger.fold([decide("dedupe", "d")]))
-    assert engine.touched == set()
+    assert engine.take_touched() == []
 
 
 @pytest.mark.parametrize("gone", [[], [decide("dedupe", "s")]], ids=["all", "one"])

@@ -23,7 +23,7 @@ class Edits:
         self.by_position: dict[int, dict[int, Edit]] = {}
         """By the position of the message, by its part."""
         self.touched: set[int] = set()
-        """Positions whose edits changed; emptied by whoever has taken note."""
+        """Positions whose edits changed since somebody took note."""
         self.removed_tokens = 0
         """What the edits take out."""
         self.raw_tokens = 0

@@ -335,11 +335,6 @@ class Engine:
         """What goes out changed: by the position of the message, by its part."""
         return self._edits.by_position
 
-    @property
-    def touched(self) -> set[int]:
-        """Positions whose edits changed; emptied by whoever has taken note."""
-        return self._edits.touched
-
     def take_touched(self) -> list[int]:
         """The positions whose edits changed since this was last asked, in order."""
         touched = sorted(self._edits.touched)

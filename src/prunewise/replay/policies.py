@@ -177,7 +177,7 @@ class _EngineRun:
                 cuts += [self._cut(proposal, call) for proposal in proposals]
         if self._rules.settings.pruning.enabled:
             cuts += self._mask(call)
-        engine.touched.clear()
+        engine.take_touched()  # all of these cuts are noted
         return cuts
 
     def recalled(self, cut: Cut) -> None:
@@ -189,9 +189,7 @@ class _EngineRun:
     def _take_touched(self) -> list[tuple[int, int]]:
         """Where decisions of an earlier epoch stand in messages that were kept."""
         engine = self._engine
-        places = [(at, part) for at in sorted(engine.touched) for part in sorted(engine.edits.get(at, ()))]
-        engine.touched.clear()
-        return places
+        return [(at, part) for at in engine.take_touched() for part in sorted(engine.edits.get(at, ()))]
 
     def _standing(self, position: int, part: int, call: int) -> Cut:
         edit = self._engine.edits[position][part]
