@@ -146,7 +146,12 @@ def test_without_the_parser_nothing_is_known(monkeypatch: Any):
     shell.read.cache_clear()
     monkeypatch.setattr(shell, "_parser", lambda: None)
     assert shell.read("cat a.py", "/nowhere") == shell.UNKNOWN
+    assert "prunewise[priced]" in (shell.problem() or "")
     shell.read.cache_clear()
+
+
+def test_with_the_parser_there_is_no_problem():
+    assert shell.problem() is None
 
 
 def test_without_the_extra_there_is_no_parser(monkeypatch: Any):

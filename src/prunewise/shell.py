@@ -86,6 +86,13 @@ def read(command: str, cwd: str | None = None) -> Script:
     return _Reader(cwd).script(root)
 
 
+def problem() -> str | None:
+    """Why no command is read, for a person to act on; None where they are read."""
+    if _parser() is not None:
+        return None
+    return "`priced` reads no shell commands, so its figures are off: pip install 'prunewise[priced]'"
+
+
 @lru_cache(maxsize=1)
 def _parser() -> Parser | None:
     try:

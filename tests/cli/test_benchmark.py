@@ -14,6 +14,7 @@ import pytest
 from tests.cli.support import Run, RunOnTerminal, RunProcess
 from tests.replay import sessions
 
+from prunewise import shell
 from prunewise.cli import benchmark as module
 from prunewise.cli import progress
 from prunewise.replay import corpus, outcome
@@ -257,6 +258,19 @@ def test_policies_are_those_asked_for_with_none_and_the_users_own(run: Run, fold
     assert names(done.json) == ["none", "every-call", "mine.json", "both"]
     done = run("benchmark", folder / "pi.jsonl", "--json", "--policy", "both", "--policy", "optimal")
     assert names(done.json) == ["none", "both", "optimal"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"), [("priced", True), ("ski", True), ("own.json", True), ("both", False)]
+)
+def test_without_its_extra_the_figures_of_priced_are_said_to_be_off(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, *, policy: str, said: bool
+):
+    (folder.parent / "own.json").write_text('{"policy": "priced"}')
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setattr(shell, "_parser", lambda: None)
+    done = run("benchmark", folder, "--policy", policy)
+    assert ("warning: `priced` reads no shell commands" in done.err) is said
 
 
 def test_two_settings_files_of_one_name_are_told_apart(run: Run, folder: Path, tmp_path: Path):

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.cli.support import Run, Sample
 
+from prunewise import shell
 from prunewise.cli import calibrate as command
 from prunewise.replay import calibrate as fitting
 from prunewise.settings import DEFAULTS
@@ -113,6 +114,13 @@ def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: 
         for done in (1, 2, 3):
             step(done, 3)
     assert capsys.readouterr().err.count("2 of 3 trials") == 1
+
+
+def test_without_its_extra_it_warns(run: Run, session: Path, fitted: Any, monkeypatch: pytest.MonkeyPatch):
+    fitted(-0.01)
+    assert "reads no shell commands" not in run("calibrate", session).err
+    monkeypatch.setattr(shell, "_parser", lambda: None)
+    assert "warning: `priced` reads no shell commands" in run("calibrate", session).err
 
 
 def test_it_fits_for_real(run: Run, session: Path):

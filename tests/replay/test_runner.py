@@ -225,6 +225,14 @@ def test_another_version_asks_another_question(monkeypatch: pytest.MonkeyPatch):
     assert INQUIRY.digest() != before
 
 
+def test_what_was_replayed_without_the_extra_priced_is_replayed_again_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    before = INQUIRY.digest()
+    monkeypatch.setattr(runner.shell, "problem", lambda: "no parser")
+    assert INQUIRY.digest() != before
+
+
 def test_sessions_that_are_not_asked_for_have_no_row(sources: tuple[Source, ...]):
     steps = Steps()
     asked = msgspec.structs.replace(SMALL, selection=Selection(project="other"))

@@ -166,6 +166,7 @@ def benchmark(
     PATHS are files, folders, globs or URLs; without any, the sessions of every known agent on this machine.
     """
     _need_extra(parquet, html)
+    from prunewise import shell
     from prunewise.prices import PriceBook
     from prunewise.replay import corpus, runner
 
@@ -174,6 +175,8 @@ def benchmark(
         raise click.UsageError(message)
     selection = corpus.Selection(None if since is None else corpus.since(since, time.time()), project or "")
     choices, active = _policies(policies)
+    if (problem := shell.problem()) and any(_is_priced(choice) for choice in choices):
+        console.warn([problem])
     inquiry = runner.Inquiry(
         tuple(choice for choice in choices if choice.name not in (_OPTIMAL, _CEILING)),
         with_optimal=not policies or _OPTIMAL in policies,
@@ -242,6 +245,10 @@ def _policies(names: Sequence[str]) -> tuple[list[Choice], str]:
     if active not in choices:
         choices.append(active)
     return choices, active.name
+
+
+def _is_priced(choice: Choice) -> bool:
+    return choice.name in ("priced", "ski") if choice.settings is None else choice.settings.policy == "priced"
 
 
 def _prices(file: Path | None, read: float | None, write: float | None, ttl: float | None) -> PriceBook:

@@ -33,10 +33,13 @@ def calibrate(*, paths: tuple[str, ...], write: bool, settings: str | None, as_j
     Only where that half gains for certain are they written: with --write, or where you say so when asked.
     Only keys under "priced" change.
     """
+    from prunewise import shell
     from prunewise.replay.calibrate import calibrate as fit
     from prunewise.replay.session import Question
     from prunewise.stores import settings_files
 
+    if problem := shell.problem():
+        console.warn([problem])
     found = _recordings(paths)
     with _told() as step:
         result = fit(found, Question(()), step=step)

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from prunewise import __version__
+from prunewise import __version__, shell
 from prunewise.errors import InputError
 from prunewise.prices import PriceBook, Prices
 from prunewise.replay import corpus, policies
@@ -93,7 +93,7 @@ class Inquiry(msgspec.Struct, frozen=True):
 
     def digest(self) -> str:
         """What tells this question, asked of this version, from every other."""
-        asked = msgspec.json.encode([__version__, _prices_version(), self])
+        asked = msgspec.json.encode([__version__, _prices_version(), shell.problem() is None, self])
         return blake2b(asked, digest_size=10).hexdigest()
 
 
