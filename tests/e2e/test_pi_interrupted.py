@@ -48,9 +48,10 @@ def test_killed_in_mid_call_another_one_answers_the_same_request(pi: Pi, model: 
     assert model.breaks == 1
 
 
-def test_killed_while_it_recalls_another_one_recalls(pi: Pi, model: ModelServer):
+@pytest.mark.parametrize("session", [[], ["--no-session"]])
+def test_killed_while_it_recalls_another_one_recalls(pi: Pi, model: ModelServer, session: list[str]):
     reading_twice(pi, model)
-    with pi.rpc() as rpc:
+    with pi.rpc(*session) as rpc:
         rpc.prompt("Read it twice.")
 
         def recall(seen: Seen) -> Any:
