@@ -5,11 +5,12 @@ Each policy runs at each price point with these prices, and is billed at them: i
 what holding them costs charged, against no pruning. `ceiling` and `optimal` know the future. Intervals are
 bootstraps over source repositories (the file's name before `__`), then over their sessions.
 
-Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--held-out] [--refit] PATHS...`
+Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--held-out] [--refit] [--tier N] PATHS...`
 
 `--blind`: needs are never met by what a marker shows. `--grid`: the safety targets' prices, priced only.
 `--held-out`: for each repository the settings that do best on all others, counted on it alone.
 `--refit`: each repository under hazards whose level was fitted to all others (benchmarks/hazards.py).
+`--tier`: all prices are twice as high above so many tokens; priced with its credit for tiers, and without.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import random
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import PurePath
@@ -28,20 +29,22 @@ from pathlib import PurePath
 import msgspec
 from hazards import observed, refitted
 
+from prunewise.gates.priced import Cut, Outlook, Piece, choose
 from prunewise.priced.hazards import HAZARDS, Hazard
-from prunewise.prices import Override, PriceBook, Prices
+from prunewise.prices import Override, PriceBook, Prices, Rates, Tier
 from prunewise.recording import Recording
-from prunewise.replay import ceiling, corpus, session
+from prunewise.replay import ceiling, corpus, policies, session
 from prunewise.replay.bill import check, lookback_bill, open_account, stretches, suffix_bill
 from prunewise.replay.calibrate import with_priced
 from prunewise.replay.loss import losses, oldest_first_cuts, summed
 from prunewise.replay.needs import need_events
 from prunewise.replay.optimum import optimum
-from prunewise.replay.policies import POLICIES, of_settings
+from prunewise.replay.policies import POLICIES, Policy, of_settings
 from prunewise.settings import DEFAULTS, Priced
 
 POINTS = ((0.1, 1.25), (0.05, 1.25), (0.025, 1.25), (0.1, 2.0), (0.25, 1.0), (0.5, 1.0))
 GRID = tuple((r, w) for w in (1.0, 1.25, 2.0) for r in (0.02, 0.05, 0.1, 0.25, 0.5, 1.0))
+WITHOUT_CREDIT = "no credit"
 NAMES = ("documented", "both", "langchain", "clear-tool-uses", "ski", "priced")
 LEAST_CALLS = 20
 RESAMPLES = 1000
@@ -52,6 +55,8 @@ class Book(msgspec.Struct):
 
     book: PriceBook
     lookback: bool
+    tier: int | None = None
+    """Above so many tokens every price is twice as high; None: the model's own tiers."""
     known: dict[tuple[str, str], Prices] = {}
 
     def prices_for(self, model: str, provider: str = "", when: float | None = None) -> Prices:  # noqa: ARG002
@@ -62,8 +67,24 @@ class Book(msgspec.Struct):
             if not self.lookback:
                 rules = msgspec.structs.replace(found.rules, lookback=None, style="automatic")
                 found = msgspec.structs.replace(found, rules=rules)
+            if self.tier is not None:
+                twice = Rates(*(2 * rate for rate in msgspec.structs.astuple(found.rates)))
+                found = msgspec.structs.replace(found, tiers=(Tier(self.tier, twice),))
             self.known[model, provider] = found
         return found
+
+
+def _uncredited(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int], float]) -> Cut:
+    """The gate of `priced`, blind to cheaper tiers."""
+    return choose(pieces, msgspec.structs.replace(outlook, cheaper=()), rewritten)
+
+
+def policy_of(name: str) -> Policy:
+    """A policy of the replay, or `priced` without its credit for tiers."""
+    if name != WITHOUT_CREDIT:
+        return POLICIES[name]
+    priced = with_priced(DEFAULTS.priced)
+    return policies._engine_policy(name, name, priced, _uncredited)  # noqa: SLF001
 
 
 class Row(msgspec.Struct):
@@ -92,7 +113,7 @@ class Row(msgspec.Struct):
 def rows_of(
     item: tuple[str, Recording], *, names: Sequence[str], points: Sequence[tuple[float, float]],
     lookback: bool, blind: bool, own: bool, settings: Sequence[Priced] = (),
-    hazards: Mapping[str, Mapping[str, Hazard]] = {},
+    hazards: Mapping[str, Mapping[str, Hazard]] = {}, tier: int | None = None,
 ) -> list[Row]:  # fmt: skip
     """All rows of one session."""
     name, recording = item
@@ -102,7 +123,7 @@ def rows_of(
     found: list[Row] = []
     for point in points:
         read, write = point
-        book = Book(PriceBook(Override(read=read, write=write, write_1h=max(write, 1.0))), lookback)
+        book = Book(PriceBook(Override(read=read, write=write, write_1h=max(write, 1.0))), lookback, tier)
         account = open_account(stretches(recording), book)
         bill_of = lookback_bill if lookback else suffix_bill
         base = bill_of(account).total
@@ -116,7 +137,7 @@ def rows_of(
         best = asked.optimum(POLICIES["documented"])
         found.append(Row(repository, point, "optimal", best.baseline, best.saving))
         for policy in names:
-            cuts = asked.cuts(POLICIES[policy].start)
+            cuts = asked.cuts(policy_of(policy).start)
             bill = bill_of(account, session.billed(cuts))
             shown = (
                 [tuple(msgspec.structs.replace(cut, marker="") for cut in made) for made in cuts]
@@ -309,6 +330,7 @@ def main() -> None:
     parser.add_argument("--blind", action="store_true", help="nothing that a marker shows meets a need")
     parser.add_argument("--held-out", action="store_true", help="choose settings on the other repositories")
     parser.add_argument("--refit", action="store_true", help="fit hazards on the other repositories")
+    parser.add_argument("--tier", type=int, help="prices are twice as high above so many tokens")
     parser.add_argument("--own", action="store_true", help="also the optimum for priced's own candidates")
     parser.add_argument("--policies", help="these alone, with commas between")
     parser.add_argument("--jobs", type=int, default=1)
@@ -316,6 +338,7 @@ def main() -> None:
     points = GRID if asked.grid else POINTS
     alone = asked.grid or asked.blind or asked.refit
     names = () if asked.held_out else ("priced",) if alone else NAMES
+    names = names if asked.tier is None else (WITHOUT_CREDIT, "priced")
     tried = [msgspec.structs.replace(DEFAULTS.priced, **changed) for changed in TRIED]
     if asked.policies:
         names = tuple(asked.policies.split(","))
@@ -332,6 +355,7 @@ def main() -> None:
         own=asked.own,
         settings=tried if asked.held_out else (),
         hazards=hazards,
+        tier=asked.tier,
     )
     if asked.jobs > 1:
         with ProcessPoolExecutor(asked.jobs) as pool:
