@@ -217,6 +217,16 @@ def test_an_engine_that_comes_back_is_still_engaged(talk: MakeTalk):
     assert session.texts["call_1"].startswith("[prunewise: shell output shortened")
 
 
+def test_an_engine_that_comes_back_hears_of_the_compaction_that_ran_meanwhile(talk: MakeTalk):
+    session = masked(talk())
+    session.greet(carried=session.session.carried)
+    session.session.warm()
+    answer = session.context(window=100_000, reserve=1000, compacted=True)
+    assert session.texts["call_1"].startswith("x\n")
+    assert answer.carried is not None
+    assert not answer.carried.engaged
+
+
 def test_without_the_tool_recall_nothing_is_pruned_and_no_compaction_left_out(talk: MakeTalk):
     session = masked(talk())
     marker = session.texts["call_1"]
