@@ -1,7 +1,8 @@
 """Keeps the tally of one conversation: which requests went out through the pruner, and what answered them.
 
 What a conversation held before it came here is counted too, by what the ledger says: which decisions
-stood when. Masking is in no ledger, and a decision that was restored since is left out.
+stood when. Masking is in no ledger, and a decision that was restored since is left out. When pruning was
+switched off is in no ledger either: a decision counts as if it had been on ever since.
 """
 
 from __future__ import annotations
