@@ -116,6 +116,15 @@ def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert capsys.readouterr().err.count("2 of 3 trials") == 1
 
 
+def test_without_other_sessions_there_are_no_figures(run: Run, session: Path, fitted: Any):
+    fitted(0.0, held_out=0)
+    said = run("calibrate", session).out
+    assert (
+        said
+        == "fitted on 5 sessions, tried on 0 others\nthe defaults stay: it takes 10 other sessions to tell\n"
+    )
+
+
 def test_without_its_extra_it_warns(run: Run, session: Path, fitted: Any, monkeypatch: pytest.MonkeyPatch):
     fitted(-0.01)
     assert "reads no shell commands" not in run("calibrate", session).err

@@ -112,6 +112,8 @@ def _lines(result: Calibrated, changes: dict[str, object]) -> list[str]:
         f"the worst session there {'costs' if result.worst < 0 else 'saves'} {abs(result.worst):.1%}{more}",
         f"recalls for each 100 pruned blocks: {recalls}",
     ]
+    if not result.held_out:
+        lines = lines[:1]
     if result.held_out < FEWEST:
         return [*lines, f"the defaults stay: it takes {FEWEST} other sessions to tell"]
     if not changes:

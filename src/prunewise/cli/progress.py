@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS = 10.0
 """Between two plain lines; a run that is over before has none."""
+_FEW = 10
+"""Below so many sessions a second the tenths tell something."""
 
 
 class Pace:
@@ -48,7 +50,9 @@ class Pace:
     def rate(self) -> str:
         """Bytes and sessions a second."""
         seconds = max(self.seconds, 1e-3)
-        return f"{self.done_size / 1e6 / seconds:.1f} MB/s, {self.sessions / seconds:.0f} sessions/s"
+        sessions = self.sessions / seconds
+        digits = 1 if sessions < _FEW else 0
+        return f"{self.done_size / 1e6 / seconds:.1f} MB/s, {sessions:,.{digits}f} sessions/s"
 
     def left(self) -> str:
         """The time that is left at this pace; empty where it cannot be known."""
