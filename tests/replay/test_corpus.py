@@ -198,6 +198,18 @@ def test_an_archive_is_read(tmp_path: Path):
     assert [recording.session for recording in load(found)] == ["pi-0"]
 
 
+def test_a_package_that_a_url_needs_is_named(monkeypatch: pytest.MonkeyPatch):
+    core = pytest.importorskip("fsspec.core")
+
+    def missing(_url: str) -> None:
+        message = "Install s3fs to access S3"
+        raise ImportError(message)
+
+    monkeypatch.setattr(core, "url_to_fs", missing)
+    with pytest.raises(InputError, match=r"^s3://bucket/x: Install s3fs to access S3$"):
+        find(["s3://bucket/x"])
+
+
 @pytest.mark.parametrize("url", ["memory://nothing/x.jsonl", "nobody://x"])
 def test_a_url_that_leads_nowhere_is_said(url: str):
     with pytest.raises(InputError, match=f"^{url}: "):

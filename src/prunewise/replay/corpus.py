@@ -423,4 +423,6 @@ def _said(error: Exception) -> str:
         return lines[0] if lines else "cannot be read"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
+    if isinstance(error, ImportError) and lines:
+        return lines[0]
     return ": ".join((type(error).__name__, *lines[:1]))
