@@ -90,7 +90,9 @@ def test_the_gate_is_told_as_it_is_set(
 
 def test_nothing_to_propose_is_said(run: Run, sample: Sample):
     sample.user()
-    assert "Nothing is proposed" in run("plan", sample.path).out
+    assert "no old output that could go now." in run("plan", sample.path).out
+    priced = " ".join(run("plan", "--policy", "priced", sample.path).out.split())
+    assert "the priced policy would cut nothing at this moment." in priced
 
 
 def test_pruning_that_is_off_is_said(run: Run, duplicates: Sample, tmp_path: Path):

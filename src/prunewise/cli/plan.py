@@ -172,6 +172,12 @@ def _group(proposal: Proposal) -> tuple[str, str]:
     return (proposal.strategy, proposal.reason)
 
 
+_NOTHING_PRICED = (
+    "Nothing is proposed: the priced policy would cut nothing at this moment. What it shortens before it is first "
+    "sent, and what it cuts on the way, `prunewise benchmark` shows."
+)
+
+
 def _verdict(view: _View) -> list[RenderableType]:
     from rich.text import Text
 
@@ -179,6 +185,8 @@ def _verdict(view: _View) -> list[RenderableType]:
     if verdict is None:
         return ["", "Pruning is off (`enabled` is false): the request goes out as it is."]
     if not plan.proposals:
+        if view.conversation.loaded.settings.policy == "priced":
+            return ["", _NOTHING_PRICED]
         return ["", "Nothing is proposed: there is no old output that could go now."]
     text = Text("Verdict: ", style="bold")
     text.append(in_words(verdict, count(len(plan.proposals), "proposal")), style="not bold")
