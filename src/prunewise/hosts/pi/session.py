@@ -25,6 +25,7 @@ from prunewise.hosts.pi.protocol import (
     PartEdit,
     Recalled,
     RecallParams,
+    Seen,
     View,
     Welcome,
 )
@@ -154,20 +155,12 @@ class Session:
             self.store.restart()
         self.store.extend(view.entries)
         self.store.refresh()
-        messages: list[Native] = []
-        ids: list[str] = []
+        messages = [message for seen in view.messages if (message := self._message(seen)) is not None]
+        if len(messages) < len(view.messages):
+            return Answer(resync="contents")
         keep = 0 if again else view.keep
-        for position, seen in enumerate(view.messages, start=keep):
-            message = seen.message
-            if message is None:
-                entry = None if seen.id is None else self.store.entry(seen.id)
-                message = None if entry is None else entry.message
-                if message is None:
-                    return Answer(resync="contents")
-            messages.append(message)
-            ids.append(f"?{position}" if seen.id is None else seen.id)
         self._natives[keep:] = messages
-        self._ids[keep:] = ids
+        self._ids[keep:] = [seen.id or f"?{at}" for at, seen in enumerate(view.messages, start=keep)]
         told = {position: edits for position, edits in self._told.items() if position < keep}
         if len(told) < len(self._told):
             self._told, self._all_told = told, None
@@ -179,6 +172,13 @@ class Session:
         self._hear(view.asked)
         self._read(view, messages, again=again)
         return None
+
+    def _message(self, seen: Seen) -> Native | None:
+        """A message as it was told, or as its entry holds it; None where there is no such entry."""
+        if seen.message is not None or seen.id is None:
+            return seen.message
+        entry = self.store.entry(seen.id)
+        return None if entry is None else entry.message
 
     def _hear(self, model: Model | None) -> None:
         """Take in who is to answer."""
