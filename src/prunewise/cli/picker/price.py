@@ -26,7 +26,7 @@ Fact = tuple[str, str]
 """A name and what there is to say under it."""
 
 
-_FREE = "all is cached again anyway, so a cut now breaks nothing"
+_FREE = "all is cached again anyway, so now a cut is free; the break-even is that of a warm cache"
 
 
 class Warmth(msgspec.Struct, frozen=True):
