@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from prunewise import __version__
+from prunewise import __version__, shell
 from prunewise.cli.program import program
 from prunewise.errors import InputError, PrunewiseError
 from prunewise.hosts.pi import doctor, install
@@ -273,7 +273,9 @@ def test_a_folder_that_may_only_be_read_is_no_fault_and_is_told(
 
 
 @pytest.mark.usefixtures("programs")
-def test_the_policy_is_told_and_what_was_measured_of_the_other_one(agent_dir: Path):
+def test_the_policy_is_told_and_what_was_measured_of_the_other_one(
+    agent_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
     install.install()
     report = doctor.examine(Path.cwd())
     assert report.policy == "documented"
@@ -286,6 +288,8 @@ def test_the_policy_is_told_and_what_was_measured_of_the_other_one(agent_dir: Pa
     (agent_dir / "extensions" / "dynamic-context-pruning.json").write_text('{"policy": "priced"}')
     report = doctor.examine(Path.cwd())
     assert (report.policy, report.notes) == ("priced", [])
+    monkeypatch.setattr(shell, "_parser", lambda: None)
+    assert doctor.examine(Path.cwd()).notes == [shell.problem()]
 
 
 # ---- the commands

@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from prunewise import __version__
+from prunewise import __version__, shell
 from prunewise.hosts.pi import install
 from prunewise.hosts.pi.protocol import VERSION
 from prunewise.replay import outcome
@@ -141,8 +141,11 @@ def _about_folder(folder: Path) -> Iterator[str]:
 
 
 def _about_policy(policy: str) -> Iterator[str]:
+    problem = shell.problem()
     if policy == "documented":
         yield outcome.advice(outcome.last(outcome.cache_folder()))
+    elif problem is not None:
+        yield problem
 
 
 # ---------------------------------------------------------------- programs
