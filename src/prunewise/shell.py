@@ -90,7 +90,7 @@ def problem() -> str | None:
     """Why no command is read, for a person to act on; None where they are read."""
     if _parser() is not None:
         return None
-    return "`priced` reads no shell commands, so it misses reads and changes of files: pip install 'prunewise[priced]'"
+    return "`priced` reads no shell commands, so it misses what they do: pip install 'prunewise[priced]'"
 
 
 @lru_cache(maxsize=1)
