@@ -17,7 +17,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from wcmatch import fnmatch
 
 from prunewise.errors import SettingsError
 
@@ -737,6 +736,10 @@ class PriceBook(msgspec.Struct, frozen=True):
         """As `prices_for` of this module, overridden, and never None: what nobody knows is assumed."""
         prices = prices_for(model, provider, when) or assumed_prices(model)
         prices = override(prices, self.every)
+        if not self.models:
+            return prices
+        from wcmatch import fnmatch  # costs some milliseconds; most processes never match a model
+
         for pattern, known in self.models:
             if fnmatch.fnmatch(plain(model), pattern.lower()) or fnmatch.fnmatch(
                 model.lower(), pattern.lower()

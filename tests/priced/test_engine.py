@@ -27,8 +27,10 @@ from prunewise.cache import UNTOLD
 from prunewise.engine import Moment, Rules
 from prunewise.ledger import Decision
 from prunewise.markers import reference_in
-from prunewise.priced import ERRORS, REPEAT, STALE, TRIM, PricedEngine, engine_for
-from prunewise.priced.candidates import Candidate, Candidates
+from prunewise.priced import engine_for
+from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates
+from prunewise.priced.engine import PricedEngine
+from prunewise.priced.free import REPEAT, TRIM
 from prunewise.priced.hazards import HAZARDS, Faults, Hazard, expected_calls
 from prunewise.priced.purse import Purse, recall_price
 from prunewise.prices import Override, PriceBook, Rates, Tier

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.build import Native, assistant, bash, flat, messages, read, usage, user
 
-from prunewise.priced import PricedEngine
+from prunewise.priced.engine import PricedEngine
 from prunewise.priced.purse import Purse
 from prunewise.priced.recount import Recalled, Request, Taken, call_of, recount, requests
 from prunewise.prices import Override, PriceBook, Prices, Rates, assumed_prices

@@ -5,8 +5,27 @@ view already point there. The paid lane cuts behind, batched and rarely: what is
 superseded or failed, where the prices say that it pays. Decisions are made once and stand, as ever.
 """
 
-from prunewise.priced.candidates import ERRORS, STALE
-from prunewise.priced.engine import PricedEngine, engine_for
-from prunewise.priced.free import REPEAT, TRIM
+from __future__ import annotations
 
-__all__ = ["ERRORS", "REPEAT", "STALE", "TRIM", "PricedEngine", "engine_for"]
+from collections.abc import Callable
+
+from prunewise import tools
+from prunewise.engine import Engine, Reference, Rules
+from prunewise.transcript import Exchange
+
+
+def engine_for(
+    rules: Rules,
+    reference: Reference,
+    *,
+    cwd: str | None = None,
+    vocabulary: tools.Vocabulary = tools.PI,
+    recalled: Callable[[str, Exchange], str | None] | None = None,
+) -> Engine:
+    """The engine that the settings ask for."""
+    make: type[Engine] = Engine
+    if rules.settings.policy == "priced":
+        from prunewise.priced.engine import PricedEngine  # costs 15 ms, which the other policy does without
+
+        make = PricedEngine
+    return make(rules, reference, cwd=cwd, vocabulary=vocabulary, recalled=recalled)

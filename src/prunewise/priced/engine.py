@@ -610,16 +610,3 @@ def _cheaper(prices: Prices, tokens: float) -> tuple[Cheaper, ...]:
     """The price tiers below that of a request with so many tokens."""
     limits = [tier.above for tier in prices.tiers if tier.above < tokens]
     return tuple(Cheaper(limit, prices.at(limit).read, prices.at(limit).write) for limit in limits)
-
-
-def engine_for(
-    rules: Rules,
-    reference: Reference,
-    *,
-    cwd: str | None = None,
-    vocabulary: tools.Vocabulary = tools.PI,
-    recalled: Callable[[str, Exchange], str | None] | None = None,
-) -> Engine:
-    """The engine that the settings ask for."""
-    make = PricedEngine if rules.settings.policy == "priced" else Engine
-    return make(rules, reference, cwd=cwd, vocabulary=vocabulary, recalled=recalled)

@@ -33,7 +33,7 @@ from prunewise.errors import InputError
 from prunewise.gates.priced import Choose, choose, ski
 from prunewise.ledger import Decision, Target
 from prunewise.masking import engages
-from prunewise.priced import PricedEngine
+from prunewise.priced.engine import PricedEngine
 from prunewise.settings import DEFAULTS, Settings
 from prunewise.tokens import DOCUMENTED, PI, text_tokens
 from prunewise.tools import Vocabulary
