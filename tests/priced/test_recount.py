@@ -148,3 +148,11 @@ def test_a_restart_does_not_end_the_cuts():
         store = Memory()
         play(Pruner("pi", POLICY, store), natives[:left_off])
         assert play(Pruner("pi", POLICY, store), natives, left_off).stats.saved_tokens >= 0.9 * whole
+
+
+def test_decisions_of_another_branch_have_brought_nothing_here():
+    natives = session(40)
+    store = Memory()
+    play(Pruner("pi", POLICY, store), natives)
+    other = timed([{**one, "toolCallId": "x"} if one["role"] == "toolResult" else one for one in natives[:3]])
+    assert purse_of(play(Pruner("pi", POLICY, store), [*other, assistant("so"), user()], 5)).gained == 0
