@@ -35,6 +35,8 @@ def write(path: Any):
         ("nl -ba a.py", [read("/w/a.py")]),
         ("nl -ba a.py | sed -n '3,9p'", [read("/w/a.py", 3, 9)]),
         ("cat a.py | head -30", [read("/w/a.py", 1, 30)]),
+        ("cat a.py || echo none", [read("/w/a.py")]),
+        ("nl -b a a.py", [read("/w/a.py")]),
         ("sudo cat /etc/hosts; echo '---'; cat b", [read("/etc/hosts"), read("/w/b")]),
     ],
 )
@@ -56,6 +58,13 @@ def test_reads(command: Any, operations: Any):
         "sed -n 'q' a.py",
         "sed 5q a.py",
         "head -c 10 a.py",
+        "sed -n '1,5p' b.py a.py",
+        "bat -r 10:20 a.py",
+        "bat --line-range=1:5 a.py",
+        "nl -b t a.py",
+        "cat a.py > /dev/null",
+        "test -f b.py || cat a.py",
+        "pushd src && cat a.py",
         "head -n 3 -q a.py",
         "nl -w3 a.py",
         "tail -n +x a.py",
@@ -93,7 +102,16 @@ def test_what_is_not_known_is_not_guessed(command: Any):
         ("mv a b", ["/w/a", "/w/b"]),
         ("cp a b", ["/w/b"]),
         ("rm -f a", ["/w/a"]),
-        ("touch a", ["/w/a"]),
+        ("touch a", []),
+        ("git restore --staged a.py", []),
+        ("git rm --cached a.py", []),
+        ("cp -t lib a", []),
+        ("test -f a || rm a", []),
+        ("rm a || rm b", ["/w/a"]),
+        ("(cd lib && rm x); rm y", ["/w/lib/x", "/w/y"]),
+        ("rm a || cd lib; rm b", ["/w/a"]),
+        ("rm a || rm b 2> log", ["/w/a"]),
+        ("if x; then cd lib; fi; rm a", []),
         ("git checkout -- a.py", ["/w/a.py"]),
         ("git restore a.py", ["/w/a.py"]),
         ("git checkout main", []),
@@ -140,6 +158,11 @@ def test_writes(command: Any, paths: Any):
 )
 def test_sorts(command: Any, sort: Any):
     assert shell.read(command, "/w").sort == sort
+
+
+def test_long_lists_are_read_and_deep_brackets_are_not():
+    assert shell.read(" && ".join(["rm x"] * 2000), "/w").operations == (write("/w/x"),) * 2000
+    assert shell.read("{ " * 3000 + "rm x" + "; }" * 3000, "/w") == shell.UNKNOWN
 
 
 def test_without_the_parser_nothing_is_known(monkeypatch: Any):

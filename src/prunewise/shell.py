@@ -55,6 +55,7 @@ _PREFIXES = frozenset({"sudo", "env", "time", "nice", "nohup", "command", "timeo
 _SED_LINES = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 _COUNT = re.compile(r"-(?:n=?)?(\d+)")
 _NUMBER = re.compile(r"\d+")
+_MOVES = re.compile(r"\b(?:cd|pushd|popd)\b")
 
 
 class Script(msgspec.Struct, frozen=True, gc=False):
@@ -83,7 +84,10 @@ def read(command: str, cwd: str | None = None) -> Script:
     root = parser.parse(command.encode("utf-8", "replace")).root_node
     if root.has_error:
         return UNKNOWN
-    return _Reader(cwd).script(root)
+    try:
+        return _Reader(cwd).script(root)
+    except RecursionError:  # hundreds of brackets in each other
+        return UNKNOWN
 
 
 def problem() -> str | None:
@@ -148,9 +152,16 @@ class _Reader:
         match node.type:
             case "comment":
                 pass
-            case "program" | "list" | "subshell" | "compound_statement":
+            case "program" | "compound_statement":
                 for child in node.named_children:
                     self._statement(child)
+            case "list":
+                self._list(node)
+            case "subshell":
+                before = self._cwd, self._lost
+                for child in node.named_children:
+                    self._statement(child)
+                self._cwd, self._lost = before
             case "pipeline":
                 first, *others = node.named_children
                 self._pipeline([self._last_of(first), *map(_command, others)])
@@ -159,8 +170,25 @@ class _Reader:
             case "variable_assignment" | "variable_assignments" | "declaration_command":
                 pass
             case _:
+                self._lost = self._lost or _MOVES.search(_text(node)) is not None
                 self._pure = False
                 self._sorts.append("other")
+
+    def _list(self, node: Node) -> None:
+        """What is behind `||` may never run: nothing is known of its files."""
+        lists: list[Node] = []
+        while node.type == "list":  # the first of a list is the list before it
+            lists.append(node)
+            node = node.named_children[0]
+        self._statement(node)
+        for one in reversed(lists):
+            known, cwd = len(self._operations), self._cwd
+            for child in one.named_children[1:]:
+                self._statement(child)
+            if _has_alternative(one):
+                self._pure = self._pure and len(self._operations) == known
+                self._lost = self._lost or self._cwd != cwd
+                del self._operations[known:]
 
     def _last_of(self, node: Node) -> _Command | None:
         """The command of a statement. The grammar takes redirections behind a list for those of the whole
@@ -172,6 +200,8 @@ class _Reader:
         *before, last = body.named_children
         for child in before:
             self._statement(child)
+        if _has_alternative(body):
+            return None
         command = self._last_of(last) if last.type in ("command", "redirected_statement") else None
         if command is not None:
             for child in node.children_by_field_name("redirect"):
@@ -188,6 +218,8 @@ class _Reader:
         if first.name == "cd" and len(commands) == 1:
             self._change_directory(first)
             return
+        if first.name in ("pushd", "popd"):
+            self._lost = True
         for one in commands:
             self._writes(one)
         if first.name in _QUIET:
@@ -297,10 +329,14 @@ def _printed(command: _Command) -> list[_Span] | None:  # noqa: PLR0911
     files = [word for word in command.arguments if word is None or not word.startswith("-")]
     options = [word for word in command.arguments if word is not None and word.startswith("-")]
     match command.name:
+        case "bat" | "batcat" if options:
+            return None
         case "cat" | "bat" | "batcat":
             return [(word, 1, math.inf) for word in files] or None
         case "nl":
-            if any(option not in ("-ba", "-b", "a") for option in options):
+            if any(option not in ("-ba", "-b") for option in options) or (
+                "-b" in options and "a" not in files
+            ):
                 return None
             return [(word, 1, math.inf) for word in files if word != "a"] or None
         case "head":
@@ -333,8 +369,8 @@ def _tail(files: list[str | None], options: list[str]) -> list[_Span] | None:
 
 
 def _sed(files: list[str | None], options: list[str]) -> list[_Span] | None:
-    if options != ["-n"] or len(files) < _PAIR or files[0] is None:
-        return None
+    if options != ["-n"] or len(files) != _PAIR or files[0] is None:
+        return None  # of several files the lines are counted on from one to the next
     spans: list[tuple[float, float]] = []
     for piece in re.split(r"[;\s]+", files[0].strip(" ;")):
         found = _SED_LINES.fullmatch(piece)
@@ -343,23 +379,25 @@ def _sed(files: list[str | None], options: list[str]) -> list[_Span] | None:
         first = float(found[1])
         last = first if found[2] is None else math.inf if found[2] == "$" else float(found[2])
         spans.append((first, last))
-    return [(word, first, last) for word in files[1:] for first, last in spans]
+    return [(files[1], first, last) for first, last in spans]
 
 
 def _changed(command: _Command) -> Iterator[str | None]:
     """The files that a command changes, takes away or puts there."""
     files = [word for word in command.arguments if word is None or not word.startswith("-")]
+    options = [word for word in command.arguments if word is not None and word.startswith("-")]
     match command.name:
-        case "tee" | "rm" | "touch" | "truncate" | "unlink":
+        case "tee" | "rm" | "truncate" | "unlink":
             yield from files
         case "mv" if len(files) == _PAIR:
             yield from files
-        case "cp" if len(files) == _PAIR:
+        case "cp" if len(files) == _PAIR and not any(one.startswith(("-t", "--target")) for one in options):
             yield files[1]
         case "sed":
-            options = [word for word in command.arguments if word is not None and word.startswith("-")]
             if any(option.startswith(("-i", "--in-place")) for option in options):
                 yield from files if "-e" in options or "-f" in options else files[1:]
+        case "git" if any(option in ("--staged", "-S", "--cached") for option in options):
+            pass  # the file itself stays as it is
         case "git" if files and files[0] in ("checkout", "restore", "rm", "mv"):
             if "--" in command.arguments:
                 yield from command.arguments[command.arguments.index("--") + 1 :]
@@ -410,8 +448,6 @@ def _redirect(node: Node, command: _Command) -> None:
         descriptor = node.child_by_field_name("descriptor")
         target = node.child_by_field_name("destination")
         word = None if target is None else _word(target)
-        if word == "/dev/null":
-            return
         if descriptor is None or _text(descriptor) == "1":
             command.writes.append(word)
 
@@ -433,6 +469,11 @@ def _word(node: Node) -> str | None:
             return None if None in parts else "".join(part for part in parts if part is not None)
         case _:
             return None
+
+
+def _has_alternative(node: Node) -> bool:
+    """Whether the commands of a list are joined by `||`."""
+    return any(child.type == "||" for child in node.children)
 
 
 def _text(node: Node) -> str:
