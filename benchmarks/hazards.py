@@ -96,8 +96,12 @@ def main() -> None:
     from priced import recordings
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paths", nargs="+")
-    found = observed(recordings(parser.parse_args().paths))
+    parser.add_argument("paths", nargs="*")
+    paths = parser.parse_args().paths
+    if not paths:
+        print("needs recorded sessions: python benchmarks/hazards.py PATHS")
+        return
+    found = observed(recordings(paths))
     print("| sort | " + " | ".join(f"at {age} calls" for age in AGES) + " |")
     print("|---|" + "---|" * len(AGES))
     for sort, row in shares(found).items():

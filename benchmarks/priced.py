@@ -324,7 +324,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("paths", nargs="+")
+    parser.add_argument("paths", nargs="*")
     parser.add_argument("--lookback", action="store_true", help="bill with providers' lookback")
     parser.add_argument("--grid", action="store_true", help="the prices of the safety targets, priced only")
     parser.add_argument("--blind", action="store_true", help="nothing that a marker shows meets a need")
@@ -335,6 +335,9 @@ def main() -> None:
     parser.add_argument("--policies", help="these alone, with commas between")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
+    if not asked.paths:
+        print("needs recorded sessions: python benchmarks/priced.py PATHS")
+        return
     points = GRID if asked.grid else POINTS
     alone = asked.grid or asked.blind or asked.refit
     names = () if asked.held_out else ("priced",) if alone else NAMES
