@@ -82,7 +82,7 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False):
     @property
     def images(self) -> int:
         """How many images are in it."""
-        return sum(type(part) is Image for part in self.content)
+        return [type(part) for part in self.content].count(Image)
 
     @property
     def text(self) -> str:
