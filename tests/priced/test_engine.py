@@ -191,6 +191,15 @@ def test_what_a_pointer_leads_to_stays_after_a_restart():
     assert last.request[2] == natives[2]
 
 
+def test_what_a_pointer_leads_to_stays_after_a_restart_before_the_answer():
+    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(40)[1:])
+    one, _ = play(Memory(), natives[:5])
+    again = pruner(one.store)
+    last = go_on(again, natives, 5)
+    assert STALE in strategies(again)
+    assert last.request[2] == natives[2]
+
+
 def test_an_output_of_before_a_restart_is_led_to():
     natives = flat(user(), read("a", "f.py", WORDS))
     one, _ = play(Memory(), natives)
@@ -307,6 +316,16 @@ def test_what_was_recalled_stays_for_a_while_and_goes_again_with_the_same_refere
     shown = last.request[at]["content"][0]["text"]
     assert reference_in(shown) == target.reference
     assert one.recall(target.reference) in natives[at]["content"][0]["text"]
+
+
+def test_a_recall_of_all_of_an_output_counts_too():
+    store = Memory()
+    natives, target = recall_in(reads(40), store)
+    natives[-2] = assistant(call("q", "recall", ref=f"{target.reference}:full"))
+    one = pruner(store)
+    one.project(natives, now=5000.0)
+    assert isinstance(one._engine, PricedEngine)
+    assert "q" in one._engine._origins
 
 
 def test_a_recall_makes_its_file_and_its_like_stay_longer():
@@ -431,6 +450,16 @@ def test_signed_blocks_hold(drops: Any, cuts: Any):
     engine.extend(messages(natives))
     verdict = engine.verdict(Moment(model=SIGNED, cold=True, drops_thinking=drops))
     assert bool(engine.accepted(verdict)) is cuts
+
+
+@pytest.mark.parametrize("mode", ["on", "off", "always-apply"])
+def test_signed_blocks_hold_without_the_gate_too(mode: Any):
+    natives = flat(reads(30), assistant(thinking("hm", "sig"), "so", model=SIGNED), user())
+    engine = fresh_engine(USUAL, gate=msgspec.structs.replace(PRICED.gate, mode=mode))
+    engine.extend(messages(natives))
+    assert not engine.accepted(engine.verdict(Moment(model=SIGNED, cold=True)))
+    if mode != "on":
+        assert engine.accepted(engine.verdict(Moment(model="m", cold=True)))
 
 
 # ---------------------------------------------------------------- what always holds

@@ -108,7 +108,8 @@ class PricedEngine(Engine):
             return
         self._hold_what_it_leans_on(exchange)
         sort = sort_of(exchange, self.transcript)
-        if exchange.result_position >= max(self.transcript.sent, self.sent):
+        is_unsent = exchange.result_position >= max(self.transcript.sent, self.sent)
+        if is_unsent and (exchange.call.id, TOOL_RESULT) not in self._ledger.standing:
             self._at_birth(exchange, sort)
         else:
             self._recollect(exchange)
@@ -163,6 +164,9 @@ class PricedEngine(Engine):
         if recall.result.is_error:
             return
         asked = recall.call.arguments.get("ref")
+        if not isinstance(asked, str):
+            return
+        asked = asked.strip().removesuffix(markers.FULL)
         for decision in self._ledger.standing.values():
             wanted = self.transcript.exchange(decision.target[0]) if decision.reference == asked else None
             if wanted is not None:
@@ -187,7 +191,7 @@ class PricedEngine(Engine):
             self._free.append(proposal)
 
     def _recollect(self, exchange: Exchange) -> None:
-        """An output that was sent before this engine began: a pointer, or what may be led to."""
+        """An output decided on or sent before this engine began: a pointer, or what may be led to."""
         decision = self._ledger.standing.get((exchange.call.id, TOOL_RESULT))
         if decision is not None and decision.strategy_id == REPEAT:
             self._views.hold(self._views.find(exchange.result.text))
@@ -428,13 +432,14 @@ class PricedEngine(Engine):
         """Where to cut, and what goes by that."""
         ledger = self._ledger
         self._candidates.drop(ledger.standing.keys(), ledger.restored, self.masked.keys())
-        ripe = self._candidates.ripe(self._holds)
+        prices = self._prices(moment)
+        floor = self._floor(moment, prices)
+        ripe = [one for one in self._candidates.ripe(self._holds) if one.position >= floor]
         if not ripe:
             return Cut(), []
         settings = self.rules.settings
         if settings.gate.mode != "on":
             return Cut(ripe[-1].position), ripe
-        prices = self._prices(moment)
         rates = prices.at(self._sent_tokens()[0])
         outlook = self._outlook(moment, prices, rates)
         pieces = self._pieces(ripe, rates)
@@ -459,6 +464,10 @@ class PricedEngine(Engine):
                 break
         return Cut(), []
 
+    def _floor(self, moment: Moment, prices: Prices) -> int:
+        """Before this position nothing may change: a signature covers it."""
+        return self._signed + 1 if prices.rules.signed and not moment.drops_thinking else 0
+
     def _outlook(self, moment: Moment, prices: Prices, rates: Rates) -> Outlook:
         call, context, settings = (
             self.transcript.llm_calls,
@@ -475,7 +484,7 @@ class PricedEngine(Engine):
             call,
             horizon,
             settings.patience,
-            self._signed + 1 if prices.rules.signed and not moment.drops_thinking else 0,
+            self._floor(moment, prices),
             purse.gained + settings.stake * purse.spent - mean,
             variance,
             _DOUBT,
