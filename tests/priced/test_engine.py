@@ -103,6 +103,15 @@ def test_a_large_output_is_shortened_before_it_is_first_sent():
     assert one.cache_breaks == 0
 
 
+def test_no_exit_code_is_told_where_the_host_may_not_flag_a_failure():
+    settings = Policy(PRICED, CHEAP).rules
+    for vocabulary, told in ((tools.PI, True), (tools.GENERIC, False), (tools.OPENCODE, False)):
+        engine = engine_for(settings, lambda _message, call_id: f"#{call_id}", vocabulary=vocabulary)
+        engine.extend(messages(long(1)))
+        (proposal,) = engine.accepted(engine.verdict())
+        assert ("exit code 0" in proposal.marker) is told
+
+
 def test_what_it_shortened_comes_back_in_full():
     one, requests = play(Memory(), long(1))
     shown = requests[-1].request[2]["content"][0]["text"]

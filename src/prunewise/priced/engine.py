@@ -211,9 +211,17 @@ class PricedEngine(Engine):
         reference = self.reference_of(exchange)
         if reference is None or markers.reference_in(text) is not None:
             return None
-        is_shell = exchange.call.name.lower() in self.transcript.vocabulary.shell
-        marker = shortened(exchange, settings, reference, sort, is_shell=is_shell)
+        marker = shortened(exchange, settings, reference, sort, code=self._exit_code(exchange))
         return self._proposed(TRIM, exchange, marker, reference, "it is large", TRIM_GAIN)
+
+    def _exit_code(self, exchange: Exchange) -> int | None:
+        """How a command ended, as pi tells it: others have commands that failed, or still run, flagged as no
+        error.
+        """
+        vocabulary = self.transcript.vocabulary
+        if vocabulary != tools.PI or exchange.call.name.lower() not in vocabulary.shell:
+            return None
+        return markers.exit_code(exchange)
 
     def _pointer(self, exchange: Exchange, text: str) -> Proposal | None:
         """An output that is in view already, byte for byte, becomes a pointer to it."""

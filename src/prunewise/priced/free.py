@@ -23,8 +23,9 @@ NOT_SHORTENED = frozenset({"read", "change"})
 _TROUBLE_LINES = 10
 
 
-def shortened(exchange: Exchange, settings: Priced, reference: str, sort: str, *, is_shell: bool) -> str:
-    """The marker of a large output: its ends and lines of trouble, and an index of the names in the rest.
+def shortened(exchange: Exchange, settings: Priced, reference: str, sort: str, *, code: int | None) -> str:
+    """The marker of a large output: how its command ended, where that is known, its ends and lines of
+    trouble, and an index of the names in the rest.
 
     Of a search the files take the place of trouble: what its lines tell of is what was searched for.
     """
@@ -37,7 +38,6 @@ def shortened(exchange: Exchange, settings: Priced, reference: str, sort: str, *
         room -= -(-len(files) // condense.CHARACTERS_PER_TOKEN)
     shown = "\n".join(kept)
     index = condense.index(text, room, condense.names(shown))
-    code = markers.exit_code(exchange) if is_shell else None
     return markers.trimmed(exchange.call.name, markers.extent(text, code), shown, index, reference)
 
 
