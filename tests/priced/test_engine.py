@@ -666,6 +666,16 @@ def test_a_pointer_that_is_no_shorter_is_none():
         assert strategies(one) == made
 
 
+@pytest.mark.parametrize(
+    ("command", "kept"), [("cat .env", True), ("cd a && head -400 secrets/x.txt", True), ("cat env", False)]
+)
+def test_a_command_that_touches_a_protected_file_is_protected(command: str, kept: Any):
+    natives = flat(user(), used("c", "bash", {"command": command}, WORDS), reads(40))
+    one, _ = play(Memory(), natives)
+    gone = {decision.target[0] for decision in one.store.ledger() if isinstance(decision, Decision)}
+    assert ("c" not in gone) is kept
+
+
 def test_an_image_is_never_shortened():
     picture = {"type": "image", "data": "QUJD" * 9000, "mimeType": "image/png"}
     natives = flat(user(), used("c", "bash", {"command": "x"}, WORDS, picture))

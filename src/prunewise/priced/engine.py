@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
+import msgspec
+
 from prunewise import markers, tools
 from prunewise.cache import UNTOLD, Warmth
 from prunewise.canonical import canonical
@@ -200,9 +202,15 @@ class PricedEngine(Engine):
 
     def _open(self, target: Target, exchange: Exchange) -> bool:
         """Whether nothing has been decided on a target, and nothing protects it."""
-        return not (
-            self._decided(target) or exchange.reused_id or self._protections.reason(exchange) is not None
-        )
+        return not (self._decided(target) or exchange.reused_id or self._is_protected(exchange))
+
+    def _is_protected(self, exchange: Exchange) -> bool:
+        """Whether a protection forbids it; of a shell command the files that it is known to touch count."""
+        reason = self._protections.reason
+        if reason(exchange) is not None:
+            return True
+        touched = () if exchange.operation is not None else operations_of(exchange, self.transcript)
+        return any(reason(msgspec.structs.replace(exchange, operation=one)) is not None for one in touched)
 
     def _trim(self, exchange: Exchange, text: str, sort: str) -> Proposal | None:
         settings = self.rules.settings.priced
