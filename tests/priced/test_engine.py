@@ -191,6 +191,20 @@ def go_on(one: Any, natives: Any, start: Any):
     return one.project(natives, now=1000.0 + len(natives))
 
 
+def test_what_a_pointer_leads_to_is_not_masked():
+    masking = msgspec.structs.replace(PRICED.pruning, enabled=True, protect_current_turn=False)
+    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(9)[1:])
+    one = pruner(prices=DEAR, pruning=masking)
+    for end in range(5, len(natives) + 1, 2):
+        last = one.project(natives[:end], now=1000.0 + end, window=12_000, reserve=2000)
+        one.observe(now=1000.0 + end)
+    assert last.masked
+    assert last.request[2] == natives[2]
+    again = pruner(one.store, DEAR, pruning=masking)
+    again.engage()
+    assert again.project(natives, now=2000.0, window=12_000, reserve=2000).request[2] == natives[2]
+
+
 def test_what_a_pointer_leads_to_stays_after_a_restart():
     natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(40)[1:])
     one, _ = play(Memory(), natives[:9])

@@ -15,6 +15,7 @@ from prunewise.engine import NOW, Engine, Moment, Proposal, Reference, Rules, pl
 from prunewise.gates import Verdict
 from prunewise.gates.priced import COLD, Cheaper, Cut, Outlook, Piece
 from prunewise.ledger import Decision, Target
+from prunewise.masking import Output
 from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates, patience
 from prunewise.priced.free import NOT_SHORTENED, REPEAT, TRIM, TRIM_GAIN, InView, shortened
 from prunewise.priced.gist import with_names
@@ -624,6 +625,13 @@ class PricedEngine(Engine):
     def proposals(self) -> list[Proposal]:
         """What was chosen."""
         return self._chosen
+
+    def _masking_of(self, output: Output) -> tuple[str, int, str] | None:
+        """As the engine's; None also for what a pointer leads to: no marker leads to another."""
+        exchange = output.exchange
+        if exchange is not None and self._views.holds(exchange.call.id):
+            return None
+        return super()._masking_of(output)
 
     def _stand(self, exchange: Exchange, decision: Decision) -> None:
         super()._stand(exchange, decision)
