@@ -672,6 +672,16 @@ def test_where_no_recall_can_be_promised_nothing_goes():
     assert everything(natives, lambda _message, _call: None) == []
 
 
+def test_a_cut_that_comes_to_nothing_costs_nothing():
+    engine = engine_for(Rules(PRICED, prices=CHEAP), lambda _message, _call: None)
+    assert isinstance(engine, PricedEngine)
+    engine.extend(messages(reads(60)))
+    verdict = engine.verdict(Moment(seconds_since_call=1.0))
+    assert not engine.accepted(verdict)
+    assert engine._purse.gained == 0
+    assert engine._cut_at == -1
+
+
 def test_a_pointer_that_is_no_shorter_is_none():
     for lines, made in ((10, set[str]()), (40, {REPEAT})):
         short = "x y\n" * lines

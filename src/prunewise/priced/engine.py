@@ -353,11 +353,12 @@ class PricedEngine(Engine):
         self._free = []
         self._account(moment, free)
         cut, taken = self._cut(moment)
-        breaks = cut.rewritten > 0 and self._warm(moment) > COLD
-        self._purse.cut(cut.price, breaks=breaks)
-        if breaks:
-            self._cut_at = self.transcript.llm_calls
         paid = self._taken(taken)
+        if paid:
+            breaks = cut.rewritten > 0 and self._warm(moment) > COLD
+            self._purse.cut(cut.price, breaks=breaks)
+            if breaks:
+                self._cut_at = self.transcript.llm_calls
         self._chosen = sorted([*free, *paid], key=lambda one: (one.position, one.order))
         removed = sum(one.tokens_removed for one in self._chosen)
         return Verdict(
