@@ -108,6 +108,8 @@ def test_what_is_not_known_is_not_guessed(command: Any):
         ("cp -t lib a", []),
         ("test -f a || rm a", []),
         ("rm a || rm b", ["/w/a"]),
+        ("test -f a && rm a || true", []),
+        ("cd lib && rm a || true", ["/w/lib/a"]),
         ("(cd lib && rm x); rm y", ["/w/lib/x", "/w/y"]),
         ("rm a || cd lib; rm b", ["/w/a"]),
         ("rm a || rm b 2> log", ["/w/a"]),

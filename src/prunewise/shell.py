@@ -175,17 +175,21 @@ class _Reader:
                 self._sorts.append("other")
 
     def _list(self, node: Node) -> None:
-        """What is behind `||` may never run: nothing is known of its files."""
+        """What is behind `||` may never run, nor what is behind `&&` where an `||` hides that the command
+        before it failed: nothing is known of its files. `cd` and the like are taken not to fail.
+        """
         lists: list[Node] = []
         while node.type == "list":  # the first of a list is the list before it
             lists.append(node)
             node = node.named_children[0]
+        hides, silent = any(map(_has_alternative, lists)), len(self._sorts)
         self._statement(node)
         for one in reversed(lists):
             known, cwd = len(self._operations), self._cwd
+            is_perhaps = _has_alternative(one) or (hides and len(self._sorts) > silent)
             for child in one.named_children[1:]:
                 self._statement(child)
-            if _has_alternative(one):
+            if is_perhaps:
                 self._pure = self._pure and len(self._operations) == known
                 self._lost = self._lost or self._cwd != cwd
                 del self._operations[known:]
