@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests import build
 from tests.build import Native
 
-from prunewise import markers
+from prunewise import markers, tools
 from prunewise.tools import FileOperation
 from prunewise.transcript import Shell
 
@@ -316,7 +316,10 @@ EXIT_CODES: dict[str, tuple[list[Native], int | None]] = {
 
 @pytest.mark.parametrize(("natives", "code"), EXIT_CODES.values(), ids=EXIT_CODES)
 def test_exit_codes(natives: list[Native], code: int | None):
-    assert markers.exit_code(build.transcript(natives).exchanges[0]) == code
+    exchange = build.transcript(natives).exchanges[0]
+    assert markers.exit_code(exchange, tools.PI) == code
+    unflagged = None if not exchange.result.is_error else code
+    assert markers.exit_code(exchange, tools.GENERIC) == unflagged, "there a failure may not be flagged"
 
 
 # ---------------------------------------------------------------- masking: which marker for which tool
@@ -341,7 +344,7 @@ KINDS: dict[str, tuple[list[Native], str]] = {
 
 @pytest.mark.parametrize(("natives", "opening"), KINDS.values(), ids=KINDS)
 def test_which_marker_masking_takes(natives: list[Native], opening: str):
-    marker = markers.mask(build.transcript(natives).exchanges[0], frozenset({"bash"}), "#7")
+    marker = markers.mask(build.transcript(natives).exchanges[0], tools.PI, "#7")
     assert marker.startswith(opening)
 
 
@@ -349,7 +352,7 @@ def test_which_marker_masking_takes(natives: list[Native], opening: str):
     ("arguments", "shown"), [({"command": "ls -l"}, "$ ls -l"), ({}, "$ "), ({"command": 3}, "$ ")]
 )
 def test_the_command_of_a_shell_tool(arguments: dict[str, object], shown: str):
-    marker = markers.mask(build.exchange("bash", arguments, build.LONG), frozenset({"bash"}), "#7")
+    marker = markers.mask(build.exchange("bash", arguments, build.LONG), tools.PI, "#7")
     assert marker.split("\n")[1] == shown
 
 
@@ -359,7 +362,7 @@ def test_a_command_of_the_user_is_summed_up_as_a_tool_s_is():
 
 def test_images_are_not_counted_in_a_mask():
     some = build.exchange("grep", {}, "text", build.image(), "more")
-    assert "9 characters" in markers.mask(some, frozenset(), "#7")
+    assert "9 characters" in markers.mask(some, tools.PI, "#7")
 
 
 def test_no_two_kinds_are_mistaken_for_each_other():

@@ -22,7 +22,7 @@ from tests.build import (
     user,
 )
 
-from prunewise import settings
+from prunewise import settings, tools
 from prunewise.masking import Context, Output, Outputs, cancels_compaction, engages
 from prunewise.tokens import PI
 from prunewise.transcript import SHELL_OUTPUT, TOOL_RESULT
@@ -145,9 +145,9 @@ def test_an_output_knows_its_place_and_its_size():
 
 def test_an_output_s_marker_is_made_from_what_it_is():
     tool, command = outputs(bash("a", "make", ABOVE), shell("ls", ABOVE, code=3), user())
-    assert tool.marker(frozenset({"bash"}), "#1").split("\n")[1] == "$ make"
-    assert "exit code 3" in command.marker(frozenset(), "#1")
-    assert "bash output left out" in tool.marker(frozenset(), "#1")
+    assert tool.marker(tools.PI, "#1").split("\n")[1] == "$ make"
+    assert "exit code 3" in command.marker(tools.GENERIC, "#1")
+    assert "bash output left out" in tool.marker(tools.Vocabulary({}), "#1")
 
 
 BLOCKS = st.lists(

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from prunewise.tokens import utf16_length
-from prunewise.tools import FileOperation
+from prunewise.tools import FileOperation, Vocabulary
 from prunewise.transcript import Exchange, Shell
 from prunewise.wording import count
 
@@ -103,7 +103,7 @@ def extent(text: str, code: int | None) -> str:
 
 def pointer(tool: str, text: str, reference: str) -> str:
     """What stands for an output that is byte for byte an earlier one. True whatever becomes of that one."""
-    facts = f"the same {_size(text)} as an output further up"
+    facts = f"the same {_size(text)} as an earlier output"
     return f"{OPENING}{_name(tool)} output: {facts}; {_recall(reference)}]"
 
 
@@ -143,23 +143,26 @@ def masked_output(tool: str, text: str, reference: str) -> str:
     return f"[prunewise: {_name(tool)} output left out: {_size(text)}; {_recall(reference)}]"
 
 
-def exit_code(exchange: Exchange) -> int | None:
-    """The exit code of a shell tool's result: 0 where it succeeded, else what its last line says."""
+def exit_code(exchange: Exchange, vocabulary: Vocabulary) -> int | None:
+    """The exit code of a shell tool's result: 0 where its host would flag a failure, and does not; of a
+    failure what its last line says; None where it is not known.
+    """
     if not exchange.result.is_error:
-        return 0
+        return 0 if vocabulary.flags_failures else None
     found = _EXIT_CODE.search(exchange.result.text[-200:])
     return int(found[1]) if found else None
 
 
-def mask(exchange: Exchange, shell_tools: frozenset[str], reference: str) -> str:
+def mask(exchange: Exchange, vocabulary: Vocabulary, reference: str) -> str:
     """Masking's marker of a tool's output, by what the tool is."""
     text = exchange.result.text
     call = exchange.call
     if exchange.operation is not None and exchange.operation.action == "read":
         return masked_read(exchange.operation, text, reference)
-    if call.name.lower() in shell_tools:
-        command = call.arguments.get("command")
-        return masked_shell(command if isinstance(command, str) else "", exit_code(exchange), text, reference)
+    if call.name.lower() in vocabulary.shell:
+        command = call.arguments.get(vocabulary.command)
+        code = exit_code(exchange, vocabulary)
+        return masked_shell(command if isinstance(command, str) else "", code, text, reference)
     return masked_output(call.name, text, reference)
 
 

@@ -14,6 +14,7 @@ import msgspec
 from prunewise import markers
 from prunewise.settings import Pruning
 from prunewise.tokens import PI, text_tokens
+from prunewise.tools import Vocabulary
 from prunewise.transcript import SHELL_OUTPUT, TOOL_RESULT, Exchange, Kind, Message, Shell, Transcript
 
 
@@ -31,10 +32,10 @@ class Output(msgspec.Struct, frozen=True):
     exchange: Exchange | None = None
     shell: Shell | None = None
 
-    def marker(self, shell_tools: frozenset[str], reference: str) -> str:
+    def marker(self, vocabulary: Vocabulary, reference: str) -> str:
         """The marker that would stand in for it."""
         if self.exchange is not None:
-            return markers.mask(self.exchange, shell_tools, reference)
+            return markers.mask(self.exchange, vocabulary, reference)
         assert self.shell is not None
         return markers.mask_shell(self.shell, reference)
 

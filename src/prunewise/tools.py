@@ -56,6 +56,8 @@ class Vocabulary(msgspec.Struct, frozen=True):
     """The number that the host gives to a file's first line."""
     command: str = "command"
     """The argument of a shell tool that holds the command."""
+    flags_failures: bool = False
+    """Whether every command that failed is flagged as an error: then any other one ended with exit code 0."""
     unchanged_stubs: tuple[str, ...] = ()
     """How outputs begin that only say a file is as it was read before. They are references to that
     read, never reads."""
@@ -64,7 +66,9 @@ class Vocabulary(msgspec.Struct, frozen=True):
     covers nothing that is known, so it is no file operation."""
 
 
-PI = Vocabulary(files={"read": "read", "write": "write", "edit": "edit"}, shell=frozenset({"bash"}))
+PI = Vocabulary(
+    files={"read": "read", "write": "write", "edit": "edit"}, shell=frozenset({"bash"}), flags_failures=True
+)
 
 _RANGES = frozenset(
     {

@@ -168,7 +168,7 @@ def test_an_output_that_is_in_view_becomes_a_pointer():
     one, requests = play(Memory(), natives)
     assert strategies(one) == {REPEAT}
     shown = requests[-1].request[4]["content"][0]["text"]
-    assert "as an output further up; recall" in shown
+    assert "as an earlier output; recall" in shown
     assert WORDS in one.recall(reference_in(shown))
     assert requests[-1].request[2] == natives[2]
 
@@ -770,3 +770,12 @@ def test_the_verdict_is_the_same_when_asked_twice_about_one_call():
     engine.verdict()
     assert engine._purse.spent == spent
     assert engine.has_proposals == bool(engine.proposals)
+
+
+def test_what_was_sent_before_the_policy_changed_is_not_shortened():
+    """Sent, and not answered yet."""
+    natives = long(1)
+    one = pruner(policy="documented")
+    assert not one.project(natives).edits
+    assert not one.under(Policy(PRICED, CHEAP)).project(natives).edits
+    assert pruner().project(natives).edits

@@ -540,6 +540,6 @@ class Engine:
             reference = self._reference(output.message, output.call_id)
         if reference is None:
             return None
-        marker = output.marker(self.transcript.vocabulary.shell, reference)
+        marker = output.marker(self.transcript.vocabulary, reference)
         removed = output.tokens - text_tokens(marker)
         return (marker, removed, reference) if removed > 0 else None

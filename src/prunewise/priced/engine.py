@@ -220,17 +220,11 @@ class PricedEngine(Engine):
         reference = self.reference_of(exchange)
         if reference is None or markers.reference_in(text) is not None:
             return None
-        marker = shortened(exchange, settings, reference, sort, code=self._exit_code(exchange))
-        return self._proposed(TRIM, exchange, marker, reference, "it is large", TRIM_GAIN)
-
-    def _exit_code(self, exchange: Exchange) -> int | None:
-        """How a command ended, as pi tells it: others have commands that failed, or still run, flagged as no
-        error.
-        """
         vocabulary = self.transcript.vocabulary
-        if vocabulary != tools.PI or exchange.call.name.lower() not in vocabulary.shell:
-            return None
-        return markers.exit_code(exchange)
+        is_command = exchange.call.name.lower() in vocabulary.shell
+        code = markers.exit_code(exchange, vocabulary) if is_command else None
+        marker = shortened(exchange, settings, reference, sort, code=code)
+        return self._proposed(TRIM, exchange, marker, reference, "it is large", TRIM_GAIN)
 
     def _pointer(self, exchange: Exchange, text: str) -> Proposal | None:
         """An output that is in view already, byte for byte, becomes a pointer to it."""
@@ -242,7 +236,7 @@ class PricedEngine(Engine):
         if reference is None:
             return None
         marker = markers.pointer(exchange.call.name, text, reference)
-        made = self._proposed(REPEAT, exchange, marker, reference, "it is the same as one further up", 1)
+        made = self._proposed(REPEAT, exchange, marker, reference, "it is the same as an earlier one", 1)
         if made is not None:
             self._views.hold(source)
         return made

@@ -230,6 +230,7 @@ class Pruner:
         other.cache_breaks = self.cache_breaks
         other._clock, other._accounting = self._clock, self._accounting.under(policy.rules)
         other._observed, other._warned = self._observed, self._warned
+        other._engine.sent = self._engine.sent  # before reading: what has gone out is not new
         other.read(self._messages.natives, ids=self._messages.ids if self._messages.named else None)
         other._projection = self._projection
         other._projection.start_over(other._engine, len(other._messages))
