@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,9 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux"),
 ]
+
+SETTLED = 0.7
+"""Seconds in which a program has taken a key in."""
 
 
 @pytest.fixture
@@ -44,9 +48,9 @@ def test_open_filter_look_prune_restore_undo_quit(session: Path, terminal: Tmux)
     terminal.key("/")
     terminal.write("read routes")
     terminal.until(lambda screen: "pantry/routes.py" in screen and "pytest -v" not in screen)
-    terminal.key("Enter")
-    terminal.key("End")
-    terminal.key("Enter")
+    for key in ("Enter", "End", "Enter"):
+        time.sleep(SETTLED)  # the focus moves behind the key
+        terminal.key(key)
     terminal.until(lambda screen: "── marker" in screen and "HTTP routes of the pantry" in screen)
     terminal.key("Tab")
     terminal.key("p")
