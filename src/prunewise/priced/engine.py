@@ -33,7 +33,6 @@ from prunewise.transcript import (
     TOOL_RESULT,
     Exchange,
     Message,
-    Thinking,
     ToolCall,
     ToolKind,
     ToolResult,
@@ -77,7 +76,6 @@ class PricedEngine(Engine):
         """Up to each message, the positions that a provider's lookback counts."""
         self._ends: list[int] = []
         """Where requests ended."""
-        self._signed = 0
         self._book: dict[tuple[str, str], Prices] = {}
         self._billed = -1
         self._cut_at = -1
@@ -133,7 +131,7 @@ class PricedEngine(Engine):
             self._views.hold(self._latest.get(operation.path))
 
     def _note(self, message: Message) -> None:
-        """Positions, as a provider's lookback counts them; where requests ended; where signatures bind."""
+        """Positions, as a provider's lookback counts them, and where requests ended."""
         position = len(self._steps) - 1
         count, last = 0, None
         for part in message.parts:
@@ -141,8 +139,6 @@ class PricedEngine(Engine):
             if kind is not last or kind not in (ToolCall, ToolResult):
                 count += 1
             last = kind
-            if type(part) is Thinking and part.signature:
-                self._signed = position
         self._steps.append(self._steps[-1] + count)
         if message.role == "assistant":
             self._ends.append(position)
@@ -445,7 +441,7 @@ class PricedEngine(Engine):
         ledger = self._ledger
         self._candidates.drop(ledger.standing.keys(), ledger.restored, self.masked.keys())
         prices = self._prices(moment)
-        floor = self._floor(moment, prices)
+        floor = self.covered(moment)
         ripe = [one for one in self._candidates.ripe(self._holds) if one.position >= floor]
         if not ripe:
             return Cut(), []
@@ -453,7 +449,7 @@ class PricedEngine(Engine):
         if settings.gate.mode != "on":
             return Cut(ripe[-1].position), ripe
         rates = prices.at(self._sent_tokens()[0])
-        outlook = self._outlook(moment, prices, rates)
+        outlook = self._outlook(moment, prices, rates, floor)
         pieces = self._pieces(ripe, rates)
         rewritten = cache(self._rewritten(prices))
         worth = (
@@ -476,11 +472,7 @@ class PricedEngine(Engine):
                 break
         return Cut(), []
 
-    def _floor(self, moment: Moment, prices: Prices) -> int:
-        """Before this position nothing may change: a signature covers it."""
-        return self._signed + 1 if prices.rules.signed and not moment.drops_thinking else 0
-
-    def _outlook(self, moment: Moment, prices: Prices, rates: Rates) -> Outlook:
+    def _outlook(self, moment: Moment, prices: Prices, rates: Rates, floor: int) -> Outlook:
         call, context, settings = (
             self.transcript.llm_calls,
             self._request_tokens(),
@@ -496,7 +488,7 @@ class PricedEngine(Engine):
             call,
             horizon,
             settings.patience,
-            self._floor(moment, prices),
+            floor,
             purse.gained + settings.stake * purse.spent - mean,
             variance,
             _DOUBT,
@@ -593,9 +585,7 @@ class PricedEngine(Engine):
 
     def _prices(self, moment: Moment) -> Prices:
         """What the model at hand costs."""
-        model = moment.model
-        if not model:
-            model = next((one.model for one in reversed(self.transcript.messages) if one.model), "")
+        model = moment.model or self.transcript.model
         key = (model, moment.provider)
         found = self._book.get(key)
         if found is None:
