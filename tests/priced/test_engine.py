@@ -205,20 +205,12 @@ def test_what_a_pointer_leads_to_is_not_masked():
     assert again.project(natives, now=2000.0, window=12_000, reserve=2000).request[2] == natives[2]
 
 
-def test_what_a_pointer_leads_to_stays_after_a_restart():
+@pytest.mark.parametrize("left_off", [5, 9], ids=["before the answer", "behind it"])
+def test_what_a_pointer_leads_to_stays_after_a_restart(left_off: Any):
     natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(40)[1:])
-    one, _ = play(Memory(), natives[:9])
+    one, _ = play(Memory(), natives[:left_off])
     again = pruner(one.store)
-    last = go_on(again, natives, 9)
-    assert STALE in strategies(again)
-    assert last.request[2] == natives[2]
-
-
-def test_what_a_pointer_leads_to_stays_after_a_restart_before_the_answer():
-    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(40)[1:])
-    one, _ = play(Memory(), natives[:5])
-    again = pruner(one.store)
-    last = go_on(again, natives, 5)
+    last = go_on(again, natives, left_off)
     assert STALE in strategies(again)
     assert last.request[2] == natives[2]
 
