@@ -1,7 +1,8 @@
 """How likely outputs are needed again, by their sort and age: what the priced policy's hazards rest on.
 
-An output counts as needed later where a need event has it as its newest source and nothing that its marker
-would show (an index of names) meets it. Run: `python benchmarks/hazards.py PATHS...`
+An output counts as needed later where the detector finds a need of which it is the newest source.
+
+Run: `python benchmarks/hazards.py PATHS...`
 """
 
 from __future__ import annotations
@@ -12,11 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from prunewise import condense
 from prunewise.priced.hazards import HAZARDS, Hazard
 from prunewise.recording import Epoch, Recording
-from prunewise.replay.loss import shows
-from prunewise.replay.needs import Need, need_events
+from prunewise.replay.needs import DETECTOR, Need, need_events
 from prunewise.settings import DEFAULTS
 from prunewise.strategies.sorting import sort_of
 from prunewise.tokens import text_tokens
@@ -54,18 +53,15 @@ def _of_epoch(repository: str, recording: Recording, epoch: Epoch) -> Iterable[O
     transcript.extend(epoch.messages)
     needs: dict[tuple[int, int], list[Need]] = defaultdict(list)
     for need in need_events(epoch, recording.vocabulary, cwd=recording.cwd):
-        newest = need.places[need.count - 1]
-        needs[newest.position, newest.part].append(need)
+        if DETECTOR.finds(need):
+            needs[need.newest.position, need.newest.part].append(need)
     priced = DEFAULTS.priced
     for exchange in transcript.exchanges:
-        text = exchange.result.text
-        size = text_tokens(text)
-        if size < priced.min_tokens:
+        if text_tokens(exchange.result.text) < priced.min_tokens:
             continue
         born = transcript.calls_before[exchange.result_position]
         found = needs.get((exchange.result_position, exchange.result_part), ())
-        marker = condense.index(text, min(priced.index_tokens, size // 4)) if found else ""
-        last = max((need.call for need in found if not shows(marker, need)), default=born - 1)
+        last = max((need.call for need in found), default=born - 1)
         yield Observed(repository, sort_of(exchange, transcript), len(epoch.calls) - born, last - born)
 
 

@@ -2,12 +2,14 @@
 
 Sessions of 20 and more LLM calls, forks counted once, those whose bill is off from recorded usage left out.
 Each policy runs at each price point with these prices, and is billed at them: input cost saved, recalls and
-what holding them costs charged, against no pruning. `ceiling` and `optimal` know the future. Intervals are
-bootstraps over source repositories (the file's name before `__`), then over their sessions.
+what holding them costs charged, against no pruning; once by the upper bound of need, and once by the
+detector (docs/explanation/information-loss.md). `ceiling` knows the future. Intervals are bootstraps over
+source repositories (the file's name before `__`), then over their sessions.
 
-Run: `python benchmarks/priced.py [--lookback] [--grid] [--blind] [--held-out] [--refit] [--tier N] PATHS...`
+Run: `python benchmarks/priced.py [--lookback] [--grid] [--held-out] [--refit] [--tier N]
+[--policies A,B] [--points "R,W R,W"] [--jobs N] PATHS...`
 
-`--blind`: needs are never met by what a marker shows. `--grid`: the safety targets' prices, priced only.
+`--grid`: the safety targets' prices, priced only.
 `--held-out`: for each repository the settings that do best on all others, counted on it alone.
 `--refit`: each repository under hazards whose level was fitted to all others (benchmarks/hazards.py).
 `--tier`: all prices are twice as high above so many tokens; priced with its credit for tiers, and without.
@@ -36,8 +38,8 @@ from prunewise.recording import Recording
 from prunewise.replay import ceiling, corpus, policies, session
 from prunewise.replay.bill import check, lookback_bill, open_account, stretches, suffix_bill
 from prunewise.replay.calibrate import with_priced
-from prunewise.replay.loss import losses, oldest_first_cuts, summed
-from prunewise.replay.needs import need_events
+from prunewise.replay.loss import summed
+from prunewise.replay.needs import DETECTOR, UPPER
 from prunewise.replay.optimum import optimum
 from prunewise.replay.policies import POLICIES, Policy, of_settings
 from prunewise.settings import DEFAULTS, Priced
@@ -46,6 +48,7 @@ POINTS = ((0.1, 1.25), (0.05, 1.25), (0.025, 1.25), (0.1, 2.0), (0.25, 1.0), (0.
 GRID = tuple((r, w) for w in (1.0, 1.25, 2.0) for r in (0.02, 0.05, 0.1, 0.25, 0.5, 1.0))
 WITHOUT_CREDIT = "no credit"
 NAMES = ("documented", "both", "langchain", "clear-tool-uses", "ski", "priced")
+RULERS = (UPPER, DETECTOR)
 LEAST_CALLS = 20
 RESAMPLES = 1000
 
@@ -88,11 +91,13 @@ def policy_of(name: str) -> Policy:
 
 
 class Row(msgspec.Struct):
-    """One session under one policy at one price point."""
+    """One session under one policy at one price point by one ruler."""
 
     repository: str
+    client: str
     point: tuple[float, float]
     policy: str
+    ruler: str
     base: float
     saved: float
     """Net: recalls charged."""
@@ -104,77 +109,57 @@ class Row(msgspec.Struct):
     own: float = math.nan
     """What the best schedule for the same candidates saves, recalls not charged."""
     gross: float = 0.0
-    oldest_recalls: int = 0
-    """What taking out as many tokens from the oldest results, at the same calls, would have recalled."""
-    oldest_tokens: int = 0
     setting: str = ""
 
 
 def rows_of(
     item: tuple[str, Recording], *, names: Sequence[str], points: Sequence[tuple[float, float]],
-    lookback: bool, blind: bool, own: bool, settings: Sequence[Priced] = (),
+    lookback: bool, own: bool, settings: Sequence[Priced] = (),
     hazards: Mapping[str, Mapping[str, Hazard]] = {}, tier: int | None = None,
 ) -> list[Row]:  # fmt: skip
     """All rows of one session."""
     name, recording = item
-    repository = name.partition("__")[0]
+    repository, client = name.partition("__")[0], recording.format
     HAZARDS.update(hazards.get(repository, {}))
-    needs = [need_events(epoch, recording.vocabulary, cwd=recording.cwd) for epoch in recording.epochs]
+    bill_of = lookback_bill if lookback else suffix_bill
     found: list[Row] = []
     for point in points:
         read, write = point
         book = Book(PriceBook(Override(read=read, write=write, write_1h=max(write, 1.0))), lookback, tier)
-        account = open_account(stretches(recording), book)
-        bill_of = lookback_bill if lookback else suffix_bill
-        base = bill_of(account).total
-        supply = [
-            ceiling.candidates(epoch, kept) for epoch, kept in zip(recording.epochs, needs, strict=True)
-        ]
-        best = optimum(account, supply)
-        found.append(Row(repository, point, "ceiling", best.baseline, best.saving))
-        asked = session._Replay(recording, session.Question((), with_loss=False, prices=book))  # noqa: SLF001
-        asked.needs = needs
-        best = asked.optimum(POLICIES["documented"])
-        found.append(Row(repository, point, "optimal", best.baseline, best.saving))
-        for policy in names:
-            cuts = asked.cuts(policy_of(policy).start)
-            bill = bill_of(account, session.billed(cuts))
-            shown = (
-                [tuple(msgspec.structs.replace(cut, marker="") for cut in made) for made in cuts]
-                if blind
-                else cuts
-            )
-            lost = [
-                losses(epoch, made, kept)
-                for epoch, made, kept in zip(recording.epochs, shown, needs, strict=True)
+        replay = session._Replay(recording, session.Question((), with_loss=True, prices=book))  # noqa: SLF001
+        base = bill_of(replay.account).total
+        tried = [of_settings(repr(priced), with_priced(priced), "tried") for priced in settings]
+        for ruler in RULERS:
+            supply = [
+                ceiling.candidates(epoch, kept, ruler)
+                for epoch, kept in zip(recording.epochs, replay.needs, strict=True)
             ]
-            tally = summed(lost)
-            row = Row(
-                repository,
-                point,
-                policy,
-                base,
-                base - bill.total - asked.recall_cost(lost, bill),
-                recording.llm_calls,
-                bill.breaks,
-                sum(tally.recalls.values()),
-                tally.blocks,
-                tally.tokens,
-                gross=base - bill.total,
-            )
-            oldest = summed(
-                losses(epoch, oldest_first_cuts(epoch, made), kept)
-                for epoch, made, kept in zip(recording.epochs, cuts, needs, strict=True)
-            )
-            row.oldest_recalls, row.oldest_tokens = sum(oldest.recalls.values()), oldest.tokens
-            if own and policy == "priced":
-                row.own = asked.optimum(POLICIES[policy]).saving
-            found.append(row)
-        for priced in settings:
-            cuts = asked.cuts(of_settings("tried", with_priced(priced), "tried").start)
-            bill = bill_of(account, session.billed(cuts))
-            saved = base - bill.total - asked.recall_cost(asked.losses(cuts), bill)
-            found.append(Row(repository, point, "tried", base, saved, setting=repr(priced)))
+            best = optimum(replay.account, supply)
+            found.append(Row(repository, client, point, "ceiling", ruler.name, best.baseline, best.saving))
+            for policy in (*map(policy_of, names), *tried):
+                cuts, lost = replay.run(policy, ruler)
+                bill = bill_of(replay.account, session.billed(cuts))
+                tally = summed(lost)
+                row = Row(
+                    repository,
+                    client,
+                    point,
+                    policy.name,
+                    ruler.name,
+                    base,
+                    base - bill.total - replay.recall_cost(lost, bill),
+                    recording.llm_calls,
+                    bill.breaks,
+                    sum(tally.recalls.values()),
+                    tally.blocks,
+                    tally.tokens,
+                    gross=base - bill.total,
+                )
+                if policy in tried:
+                    row.policy, row.setting = "tried", policy.name
+                elif own and policy.name == "priced":
+                    row.own = replay.optimum(policy).saving
+                found.append(row)
     return found
 
 
@@ -226,50 +211,57 @@ def share(rows: Sequence[Row]) -> float:
 
 def table(rows: Sequence[Row], names: Sequence[str], points: Sequence[tuple[float, float]]) -> None:
     """Print the table as Markdown."""
-    print("| policy | r, w | net saved, % (90% interval) | of ceiling | worst, p5 session, % | "
-          "breaks / 100 calls | recalls / 100 blocks | / M tokens | oldest-first / M tokens | "
-          "of own optimum |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for policy in (*names, "optimal", "ceiling"):
-        for point in points:
-            mine = [row for row in rows if row.policy == policy and row.point == point]
-            top = share([row for row in rows if row.policy == "ceiling" and row.point == point])
-            low, high = interval(mine)
-            each = sorted(100 * row.saved / row.base for row in mine)
-            line = f"| {policy} | {point[0]:g}, {point[1]:g} | {share(mine):.1f} ({low:.1f} to {high:.1f}) | "
-            line += f"{100 * share(mine) / top:.0f}% | {each[0]:.1f}, {each[len(each) // 20]:.1f} | "
-            calls = sum(row.calls for row in mine)
-            if calls:
-                recalls, blocks = sum(row.recalls for row in mine), max(1, sum(row.blocks for row in mine))
-                tokens = max(1, sum(row.tokens for row in mine))
-                own = sum(row.own for row in mine)
-                line += (
-                    f"{100 * sum(row.breaks for row in mine) / calls:.1f} | {100 * recalls / blocks:.1f} | "
-                )
-                line += f"{1e6 * recalls / tokens:.0f} | "
-                oldest = max(1, sum(row.oldest_tokens for row in mine))
-                line += f"{1e6 * sum(row.oldest_recalls for row in mine) / oldest:.0f} | "
-                line += "" if math.isnan(own) else f"{100 * sum(row.gross for row in mine) / own:.0f}%"
-            else:
-                line += "| | | | "
-            print(f"{line} |", flush=True)
-    print()
-    print("By repository, priced, of the ceiling: " + by_repository(rows, points))
+    print(
+        "| policy | need by | r, w | net saved, % (90% interval) | of ceiling | median owner, % | "
+        "worst, p5 session, % | losers | breaks / 100 calls | recalls / 100 blocks | of own optimum |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for policy in (*names, "ceiling"):
+        for ruler in RULERS:
+            for point in points:
+                here = [row for row in rows if row.point == point and row.ruler == ruler.name]
+                mine = [row for row in here if row.policy == policy]
+                top = share([row for row in here if row.policy == "ceiling"])
+                low, high = interval(mine)
+                each = sorted(100 * row.saved / row.base for row in mine)
+                cells = [
+                    policy,
+                    ruler.name,
+                    f"{point[0]:g}, {point[1]:g}",
+                    f"{share(mine):.1f} ({low:.1f} to {high:.1f})",
+                    f"{100 * share(mine) / top:.0f}%",
+                    f"{statistics.median(by(mine, 'repository').values()):.1f}",
+                    f"{each[0]:.1f}, {each[len(each) // 20]:.1f}",
+                    f"{sum(one < -0.05 for one in each)} of {len(each)}",
+                    *(["", "", ""] if policy == "ceiling" else _counts(mine)),
+                ]
+                print(f"| {' | '.join(cells)} |", flush=True)
+    for what in ("client", "repository"):
+        print(f"\nNet saved by {what}, %, by the upper bound at the first price point, and by the detector:")
+        for policy in names:
+            low, high = (
+                by([r for r in rows if (r.policy, r.ruler, r.point) == (policy, one.name, points[0])], what)
+                for one in (UPPER, DETECTOR)
+            )
+            print(f"- {policy}: " + ", ".join(f"{name} {low[name]:.1f}, {high[name]:.1f}" for name in low))
 
 
-def by_repository(rows: Sequence[Row], points: Sequence[tuple[float, float]]) -> str:
-    """How much of the ceiling each repository's sessions reach, the median over the price points."""
-    parts: list[str] = []
-    for name in sorted({row.repository for row in rows}):
-        mine = [row for row in rows if row.repository == name]
-        shares = [_of_ceiling([row for row in mine if row.point == point]) for point in points]
-        parts.append(f"{name} {100 * statistics.median(shares):.0f}%")
-    return ", ".join(parts)
+def _counts(mine: Sequence[Row]) -> list[str]:
+    calls, blocks = sum(row.calls for row in mine), max(1, sum(row.blocks for row in mine))
+    own = sum(row.own for row in mine)
+    return [
+        f"{100 * sum(row.breaks for row in mine) / calls:.1f}",
+        f"{100 * sum(row.recalls for row in mine) / blocks:.1f}",
+        "" if math.isnan(own) else f"{100 * sum(row.gross for row in mine) / own:.0f}%",
+    ]
 
 
-def _of_ceiling(rows: Sequence[Row]) -> float:
-    saved = {name: sum(row.saved for row in rows if row.policy == name) for name in ("priced", "ceiling")}
-    return saved["priced"] / max(1.0, saved["ceiling"])
+def by(rows: Sequence[Row], what: str) -> dict[str, float]:
+    """The share that is saved for each repository or client, in percent."""
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[getattr(row, what)].append(row)
+    return {name: share(groups[name]) for name in sorted(groups)}
 
 
 TRIED = (
@@ -288,12 +280,14 @@ FLOOR = -0.02
 
 
 def held_out(rows: Sequence[Row], points: Sequence[tuple[float, float]]) -> None:
-    """Print what settings bring that were chosen, at each price point, on the other repositories alone."""
+    """Print what settings bring, by the upper bound, that were chosen at each price point on the other
+    repositories alone.
+    """
     repositories = sorted({row.repository for row in rows})
     print("| r, w | of ceiling | worst session, % | chosen |")
     print("|---|---|---|---|")
     for point in points:
-        here = [row for row in rows if row.point == point]
+        here = [row for row in rows if row.point == point and row.ruler == UPPER.name]
         tried = [row for row in here if row.policy == "tried"]
         counted: list[Row] = []
         chosen: list[str] = []
@@ -327,24 +321,26 @@ def main() -> None:
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--lookback", action="store_true", help="bill with providers' lookback")
     parser.add_argument("--grid", action="store_true", help="the prices of the safety targets, priced only")
-    parser.add_argument("--blind", action="store_true", help="nothing that a marker shows meets a need")
     parser.add_argument("--held-out", action="store_true", help="choose settings on the other repositories")
     parser.add_argument("--refit", action="store_true", help="fit hazards on the other repositories")
     parser.add_argument("--tier", type=int, help="prices are twice as high above so many tokens")
     parser.add_argument("--own", action="store_true", help="also the optimum for priced's own candidates")
     parser.add_argument("--policies", help="these alone, with commas between")
+    parser.add_argument("--points", help="these prices alone: 0.1,1.25 0.5,1 in one argument")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
     if not asked.paths:
         print("needs recorded sessions: python benchmarks/priced.py PATHS")
         return
     points = GRID if asked.grid else POINTS
-    alone = asked.grid or asked.blind or asked.refit
+    alone = asked.grid or asked.refit
     names = () if asked.held_out else ("priced",) if alone else NAMES
     names = names if asked.tier is None else (WITHOUT_CREDIT, "priced")
     tried = [msgspec.structs.replace(DEFAULTS.priced, **changed) for changed in TRIED]
     if asked.policies:
         names = tuple(asked.policies.split(","))
+    if asked.points:
+        points = tuple((float(r), float(w)) for r, w in (one.split(",") for one in asked.points.split()))
     found = recordings(asked.paths)
     repositories = {name.partition("__")[0] for name, _ in found} if asked.refit else set[str]()
     seen = observed(found) if asked.refit else []
@@ -354,7 +350,6 @@ def main() -> None:
         names=names,
         points=points,
         lookback=asked.lookback,
-        blind=asked.blind,
         own=asked.own,
         settings=tried if asked.held_out else (),
         hazards=hazards,

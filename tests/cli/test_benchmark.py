@@ -424,9 +424,9 @@ def test_events_are_a_line_each_and_the_same_whatever_the_policy(run: Run, folde
     done = run("benchmark", folder, "--events")
     events = [json.loads(line) for line in done.out.splitlines()]
     assert done.code == 0
-    (event,) = [event for event in events if event["message"] == "ffff0000"]
+    (event,) = [event for event in events if event["key"] == "compute_everything"]
     assert event["source"] == str(folder / "needs.jsonl")
-    assert (event["kind"], event["key"]) == ("unique-reference", "compute_everything")
+    assert (event["kind"], event["message"]) == ("reference", "ffff0000")
     assert (event["session"], event["epoch"], event["call"]) == ("pi-0", 0, 14)
     assert done.err == f"warning: {folder}/bad.json: no session that any reader knows\n"
     assert run("benchmark", folder, "--events", "--policy", "langchain").out == done.out

@@ -87,12 +87,12 @@ def rich_rows(
             "removed_by_strategy": {"dedupe": 400, "masking": 200},
             "removed_by_tool": tools or {"read": 500, f"{secret}tool": 100},
             "breaks": 1,
-            "missed": Missed(6, 600, 1, 2, {"edit-regret": 1}),
-            "missed_at_random": Missed(6, 640, 2, 3, {"unique-reference": 2}),
-            "missed_oldest_first": Missed(6, 610, 1, 1, {"page-fault": 1}),
+            "missed": Missed(6, 600, 1, 2, {"old-line": 1}),
+            "missed_at_random": Missed(6, 640, 2, 3, {"reference": 2}),
+            "missed_oldest_first": Missed(6, 610, 1, 1, {"page": 1}),
             "missed_largest_first": Missed(2, 700, 0, 0),
         }
-        worst = WorstRecall("documented", 0, 7, 5, 0, 321, "edit-regret", f"{secret}key", index, "dedupe")
+        worst = WorstRecall("documented", 0, 7, 5, 0, 321, "old-line", f"{secret}key", index, "dedupe")
         tokens = tuple(100 * (call + 1) for call in range(30))
         pruned = tuple(min(one, 1500) for one in tokens)
         line = Timeline(

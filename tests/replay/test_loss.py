@@ -20,6 +20,7 @@ from tests.build import (
     used,
     user,
 )
+from tests.replay.needles import Needle, plant
 
 from prunewise import tools
 from prunewise.formats.detect import read_recording
@@ -27,17 +28,15 @@ from prunewise.recording import Epoch, LLMCall
 from prunewise.replay.loss import (
     LEFT_OUT,
     Loss,
-    Needle,
     Tally,
     Watch,
     largest_first_cuts,
     losses,
     oldest_first_cuts,
-    plant,
     random_cuts,
     summed,
 )
-from prunewise.replay.needs import Need, need_events
+from prunewise.replay.needs import DETECTOR, KINDS, UPPER, Evidence, Need, Ruler, need_events
 from prunewise.replay.policies import Cut
 from prunewise.tokens import DOCUMENTED
 from prunewise.transcript import TOOL_INPUT, TOOL_RESULT, Kind, Text, ToolCall, ToolResult
@@ -55,8 +54,17 @@ def cut(call: int, position: int, marker: str = LEFT_OUT, *, part: int = 0, kind
     return Cut(call, position, part, kind, 1000, 10, "test", marker)
 
 
-def lost(made: Epoch, *cuts: Cut) -> Loss:
-    return losses(made, cuts, need_events(made, tools.PI))
+LATER = Ruler("later", {"page": 1, "old-line": 1, "reference": 1})
+"""Any one of these, after the first answer: what most tests here are about."""
+
+
+def lost(made: Epoch, *cuts: Cut, ruler: Ruler = LATER) -> Loss:
+    return losses(made, cuts, need_events(made, tools.PI), ruler)
+
+
+def kinds_of(loss: Loss, ruler: Ruler = LATER) -> list[list[str]]:
+    """Of each need that was lost the kinds of its evidence, lost or not."""
+    return [[one.kind for one in need.evidence if one.kind in ruler.weights] for need in loss.faults]
 
 
 OUTPUT = "found parse_header at last"
@@ -73,44 +81,140 @@ EDIT = epoch(read("c", "a.py", BODY), CHANGE)
 @pytest.mark.parametrize(
     ("made", "cuts", "expected"),
     [
-        pytest.param(ONE, [], [], id="nothing is cut"),
-        pytest.param(ONE, [cut(1, 1)], ["unique-reference"], id="the only source is cut before"),
-        pytest.param(ONE, [cut(2, 1)], ["unique-reference"], id="or for this very request"),
-        pytest.param(ONE, [cut(3, 1)], [], id="or after: nothing is lost"),
-        pytest.param(ONE, [cut(1, 0, kind=TOOL_INPUT)], [], id="something else is cut"),
-        pytest.param(ONE, [cut(1, 1, "see parse_header")], [], id="the marker shows the key"),
-        pytest.param(ONE, [cut(1, 1, "see parse_headers")], ["unique-reference"],
-            id="the marker shows another"),
-        pytest.param(TWO, [cut(2, 1)], [], id="one of two sources is cut"),
-        pytest.param(TWO, [cut(2, 1), cut(2, 3)], ["unique-reference"], id="both are"),
-        pytest.param(TWO, [cut(2, 1), cut(2, 3, "parse_header")], [], id="one marker shows the key"),
-        pytest.param(EDIT, [cut(1, 1)], ["page-fault", "edit-regret"],
-            id="an edit lost its page and its line"),
-        pytest.param(EDIT, [cut(1, 1, "2 | return header.value")], ["page-fault"],
-            id="the marker shows the line"),
-        pytest.param(
-            EDIT, [cut(1, 1, "the return header.value was here")], ["page-fault", "edit-regret"],
-            id="but as a line",
-        ),
-        pytest.param(EDIT, [cut(1, 1, "a.py")], ["page-fault", "edit-regret"], id="a path is no page"),
-        pytest.param(ONE, [cut(3, 1), cut(2, 1)], ["unique-reference"], id="the first cut of a part counts"),
+        pytest.param(ONE, [], 0, id="nothing is cut"),
+        pytest.param(ONE, [cut(1, 1)], 1, id="the only source is cut before"),
+        pytest.param(ONE, [cut(2, 1)], 1, id="or for this very request"),
+        pytest.param(ONE, [cut(3, 1)], 0, id="or after: nothing is lost"),
+        pytest.param(ONE, [cut(1, 0, kind=TOOL_INPUT)], 0, id="something else is cut"),
+        pytest.param(TWO, [cut(2, 1)], 0, id="one of two sources is cut"),
+        pytest.param(TWO, [cut(2, 1), cut(2, 3)], 1, id="both are"),
+        pytest.param(EDIT, [cut(1, 1)], 1, id="a page and its line are one need"),
+        pytest.param(ONE, [cut(3, 1), cut(2, 1)], 1, id="the first cut of a part counts"),
+    ],
+)
+def test_what_is_lost(made: Epoch, cuts: list[Cut], expected: int):
+    assert len(lost(made, *cuts).faults) == expected
+
+
+# ---- what still stands
+
+LINES = (
+    "ordinary\nfound parse_header at last\n   12: the quickest brown foxes jumped over\n  return head.value\n"
+)
+USES: dict[str, Native] = {
+    "reference": assistant("parse_header"),
+    "copied-words": assistant("(quickest brown foxes jumped over)"),
+    "old-line": assistant(call("u", "edit", path="b", oldText="return head.value", newText="")),
+    "line-number": assistant(call("u", "bash", command="sed -n 12p b")),
+    "page": assistant(call("u", "edit", path="a.py", oldText="", newText="")),
+    "unseen": assistant("so"),
+}
+
+
+@pytest.mark.parametrize("kind", USES)
+@pytest.mark.parametrize(
+    ("marker", "met"),
+    [
+        pytest.param("[output left out]", set(), id="nothing"),
+        pytest.param("[parse_header, the quickest brown foxes jumped over, return head.value, 12:]",
+            set(), id="a marker's own words"),
+        pytest.param("names:\nparse_header\nthe quickest brown foxes jumped over\nreturn head.value\n12:",
+            set(), id="on lines of their own"),
+        pytest.param("parse_header return head.value\nfound parse_header at last, and more", set(),
+            id="lines that begin alike"),
+        pytest.param("[3 lines left out]\n   12: the quickest brown foxes jumped over",
+            {"copied-words", "line-number"}, id="a line that still stands"),
+        pytest.param("found parse_header at last\n[...]\n  return head.value", {"reference", "old-line"},
+            id="two lines that still stand"),
+        pytest.param(f"{LINES}[recall #1]",
+            {"reference", "copied-words", "old-line", "line-number", "unseen"},
+            id="all of it: but a page is more than its lines"),
     ],
 )  # fmt: skip
-def test_what_is_lost(made: Epoch, cuts: list[Cut], expected: list[str]):
-    assert [need.kind for need in lost(made, *cuts).faults] == expected
+def test_only_what_still_stands_as_it_stood_meets_a_need(kind: str, marker: str, met: set[str]):
+    made = epoch(read("c", "a.py", LINES), USES[kind])
+    found = lost(made, cut(1, 1, marker), ruler=Ruler("one", {kind: 1}))
+    assert len(found.faults) == (kind not in met)
+
+
+# ---- rulers
+
+NAMES = epoch(
+    bash("c", "run", "old_a new_b parse_header"), assistant("on"), *(assistant("x") for _ in range(4))
+)
+
+
+@pytest.mark.parametrize(
+    ("shown", "answers", "detector", "upper"),
+    [
+        pytest.param("some plain words here", ["plain words here"], 0, 0, id="three words"),
+        pytest.param("a few plainer words somewhere here", ["plainer words somewhere here"], 1, 1,
+            id="four and more, of 24 letters"),
+        pytest.param("go to the end of it", ["to the end of it"], 0, 0, id="four short words"),
+        pytest.param("found parse_header", ["parse_header"], 0, 1, id="one reference"),
+        pytest.param("found parse_header, ErrorX", ["parse_header: ErrorX"], 1, 1, id="two references"),
+        pytest.param("found parse_header, a_bc", ["parse_header a_bc"], 1, 1, id="a reference and a name"),
+        pytest.param("found a_bc", ["a_bc"], 0, 0, id="one short name"),
+        pytest.param("found a_bc, d_ef", ["a_bc d_ef"], 1, 1, id="two short names"),
+        pytest.param("found a_bc, d_ef", ["a_bc", "d_ef"], 0, 0, id="in two answers"),
+        pytest.param("found a_bc, a_bc", ["a_bc a_bc"], 0, 0, id="one name twice"),
+        pytest.param("TypeScript useState", ["TypeScript useState"], 0, 0, id="names that everybody knows"),
+    ],
+)  # fmt: skip
+def test_how_much_evidence_makes_a_need(shown: str, answers: list[str], detector: int, upper: int):
+    made = epoch(bash("c", "run", shown), assistant("on"), *map(assistant, answers))
+    assert len(lost(made, cut(2, 1), ruler=DETECTOR).faults) == detector
+    assert len(lost(made, cut(2, 1), ruler=UPPER).faults) == upper
+
+
+@pytest.mark.parametrize(("answer", "detector"), [(2, 1), (3, 1), (4, 1), (5, 0)])
+def test_numbers_of_lines_count_soon_after_a_cut(answer: int, detector: int):
+    use = assistant(call("u", "bash", command="sed -n 417p b"))
+    made = epoch(bash("c", "run", "417: x"), assistant("on"), *[assistant("on")] * (answer - 2), use)
+    assert len(lost(made, cut(2, 1), ruler=DETECTOR).faults) == detector
+    assert len(lost(made, cut(2, 1), ruler=UPPER).faults) == 1
+
+
+def test_two_names_of_two_outputs_are_no_need():
+    made = epoch(bash("c", "run", "a_bc"), bash("d", "run", "d_ef"), assistant("on"), assistant("a_bc d_ef"))
+    assert lost(made, cut(3, 1), cut(3, 3), ruler=DETECTOR).faults == ()
+
+
+def test_of_two_names_both_have_to_be_gone():
+    made = epoch(
+        bash("c", "run", "a_bc"), bash("d", "run", "a_bc d_ef"), assistant("on"), assistant("a_bc d_ef")
+    )
+    assert len(lost(made, cut(3, 1), cut(3, 3), ruler=DETECTOR).faults) == 1
+    assert lost(made, cut(3, 3), ruler=DETECTOR).faults == ()
+    # One is met by a recall of the other output, for another need.
+    words = assistant("it says seventeen longer words here")
+    made = epoch(
+        bash("c", "run", "a_bc it says seventeen longer words here"), bash("d", "run", "a_bc d_ef"),
+        assistant("on"), words, assistant("a_bc d_ef"),
+    )  # fmt: skip
+    found = lost(made, cut(3, 1), cut(3, 3), ruler=DETECTOR)
+    assert ([one.position for one in found.recalls], len(found.faults)) == ([1], 2)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "expected"),
+    [
+        pytest.param([cut(1, 1)], [1], id="before its first answer"),
+        pytest.param([cut(2, 1)], [], id="after it"),
+        pytest.param([cut(3, 5)], [], id="the same text stands in another"),
+        pytest.param([cut(2, 1), cut(3, 5)], [5], id="which is cut as well"),
+    ],
+)
+def test_what_no_answer_has_seen_is_needed_by_the_upper_bound(cuts: list[Cut], expected: list[int]):
+    steps = (bash("c", "run", "the same"), bash("d", "run", "other"), bash("e", "run", "the same"))
+    made = epoch(*steps, assistant("on"))
+    assert [one.position for one in lost(made, *cuts, ruler=UPPER).recalls] == expected
+    assert lost(made, *cuts, ruler=DETECTOR).recalls == ()
 
 
 def test_an_input_is_a_source_like_any_other():
     made = epoch(bash("c", "grep parse_header", "none"), assistant("parse_header"))
     assert len(lost(made, cut(1, 0, kind=TOOL_INPUT)).faults) == 1
-
-
-def test_the_order_of_needs_does_not_decide():
-    made = epoch(bash("c", "run", OUTPUT), *(bash(f"d{at}", "grep parse_header", "none") for at in range(3)))
-    needs = need_events(made, tools.PI)
-    cuts = [cut(1, 1), *(cut(3, at, kind=TOOL_INPUT) for at in (2, 4))]
-    assert [need.call for need in losses(made, cuts, needs).faults] == [1, 3]
-    assert [need.call for need in losses(made, cuts, needs[::-1]).faults] == [3, 1]
 
 
 # ---- recalls
@@ -142,7 +246,7 @@ def recalls(loss: Loss) -> list[tuple[int, int, int, int]]:
             id="cut twice at once is once",
         ),
         pytest.param(TWO, [cut(2, 1), cut(2, 3)], [(2, 3, 3, 1)], id="of several sources the newest"),
-        pytest.param(EDIT, [cut(1, 1)], [(1, 1, 2, 2)], id="one block serves page and line"),
+        pytest.param(EDIT, [cut(1, 1)], [(1, 1, 2, 1)], id="one block serves page and line"),
     ],
 )  # fmt: skip
 def test_what_has_to_come_back(made: Epoch, cuts: list[Cut], expected: list[tuple[int, int, int, int]]):
@@ -167,16 +271,16 @@ def test_the_figures_of_a_session():
     assert tally == Tally(
         blocks=3,
         tokens=2970,
-        faults={"page-fault": 1, "edit-regret": 1, "unique-reference": 3},
-        recalls={"page-fault": 1, "edit-regret": 0, "unique-reference": 1},
+        faults=dict.fromkeys(KINDS, 0) | {"page": 1, "reference": 3},
+        recalls=dict.fromkeys(KINDS, 0) | {"page": 1, "reference": 1},
         recalled_tokens=2000,
-        needs=6,
+        needs=5,
         sessions=1,
     )
     both = tally + tally
-    assert (both.blocks, both.sessions, both.faults["unique-reference"]) == (6, 2, 6)
+    assert (both.blocks, both.sessions, both.faults["reference"]) == (6, 2, 6)
     assert both.per_100_blocks(both.recalls) == pytest.approx(400 / 6)
-    assert both.per_million_tokens(both.faults) == pytest.approx(10e6 / 5940)
+    assert both.per_million_tokens(both.faults) == pytest.approx(8e6 / 5940)
     assert both.per_session(both.recalls) == 2
     assert Tally().per_100_blocks(Tally().faults) == 0
 
@@ -186,11 +290,12 @@ def test_the_worst_recalls_come_first():
         bash("c", "run", "first_word"),
         bash("d", "run", "second_word third_word"),
         bash("e", "run", "fourth_word"),
-        assistant("first_word second_word third_word fourth_word"),
+        assistant("first_word second_word fourth_word"),
+        assistant("third_word"),
     )
     large = msgspec.structs.replace(cut(3, 5), before=2000)
     loss = lost(made, cut(3, 1), cut(3, 3), large)
-    assert [(one.position, one.need.key) for one in loss.worst()] == [
+    assert [(one.position, one.evidence.key) for one in loss.worst()] == [
         (3, "second_word"), (5, "fourth_word"), (1, "first_word"),
     ]  # fmt: skip
     assert loss.worst(1) == loss.worst()[:1]
@@ -263,9 +368,8 @@ def cut_histories(draw: st.DrawFn) -> tuple[Epoch, list[Cut]]:
     ):
         after = [number for number, one in enumerate(made.calls) if one.position > position]
         if after:
-            marker = draw(st.sampled_from((LEFT_OUT, *_WORDS)))
             cuts.append(
-                Cut(draw(st.sampled_from(after)), position, index, kind, tokens + 20, 5, "test", marker)
+                Cut(draw(st.sampled_from(after)), position, index, kind, tokens + 20, 5, "test", LEFT_OUT)
             )
     return made, cuts
 
@@ -294,42 +398,32 @@ def test_earlier_cuts_never_lose_less(history: tuple[Epoch, list[Cut]]):
     assert set(lost(made, *firsts).faults) <= set(lost(made, *earlier).faults)
 
 
+@pytest.mark.parametrize("ruler", [DETECTOR, UPPER, LATER], ids=lambda ruler: ruler.name)
 @given(cut_histories())
-def test_markers_that_show_everything_lose_pages_only(history: tuple[Epoch, list[Cut]]):
-    made, cuts = history
-    shown = [msgspec.structs.replace(one, marker="\n".join(_WORDS)) for one in cuts]
-    assert {need.kind for need in lost(made, *shown).faults} <= {"page-fault"}
-
-
-@given(histories())
-def test_cutting_nothing_loses_nothing(made: Epoch):
-    assert lost(made) == Loss((), (), Tally(needs=len(need_events(made, tools.PI)), **_NOTHING))
-
-
-_NOTHING = {
-    kind: {"page-fault": 0, "edit-regret": 0, "unique-reference": 0} for kind in ("faults", "recalls")
-}
-
-
-@given(cut_histories())
-def test_faults_are_as_their_definition_says(history: tuple[Epoch, list[Cut]]):
+def test_faults_are_as_their_definition_says(ruler: Ruler, history: tuple[Epoch, list[Cut]]):
     """The detector's short cuts against the definition, place by place."""
     made, cuts = history
     needs = need_events(made, tools.PI)
-    firsts = {(one.position, one.part): one for one in first_cuts(cuts)}
 
-    def gone(need: Need) -> bool:
-        found = [firsts.get((place.position, place.part)) for place in need.sources]
+    def hidden(evidence: Evidence, at: int) -> bool:
         return all(
-            one is not None
-            and one.call <= need.call
-            and (need.kind == "page-fault" or need.key not in one.marker)
-            for one in found
+            any((one.position, one.part, one.kind) == place and one.call <= at for one in cuts)
+            for place in evidence.sources
         )
 
-    loss = losses(made, cuts, needs)
-    assert list(loss.faults) == [need for need in needs if gone(need)]
-    assert list(losses(made, cuts, needs[::-1]).faults) == [need for need in needs[::-1] if gone(need)]
+    def is_lost(need: Need) -> bool:
+        age = need.call - max(
+            (
+                one.call
+                for one in cuts
+                if (one.position, one.part) == need.newest[:2] and one.call <= need.call
+            ),
+            default=0,
+        )
+        return ruler.weight([one for one in need.evidence if hidden(one, need.call)], age) >= 1
+
+    loss = losses(made, cuts, needs, ruler)
+    assert list(loss.faults) == [need for need in needs if is_lost(need)]
     assert sum(one.serves for one in loss.recalls) == len(loss.faults)
     assert len(loss.recalls) <= len(cuts)
 
@@ -407,19 +501,38 @@ def check(made: Epoch, vocabulary: tools.Vocabulary, seed: str, most: int = 20) 
     assert plant(made, seed, vocabulary, most=most) == (planted, needles)
     needs = need_events(planted, vocabulary)
     kept = {needle.kept for needle in needles}
-    found = {(need.kind, need.call, need.key) for need in losses(planted, cut_all(needles), needs).faults}
+    found = keys_lost(losses(planted, cut_all(needles), needs, LATER), cut_all(needles))
     losers = [needle for needle in needles if needle.copy == "none" and needle.place not in kept]
     controls = [needle for needle in needles if needle.copy != "none"]
     for needle in losers:
         assert (needle.kind, needle.call, needle.key) in found, needle
-        marked = cut_all([needle], marker=f"kept:\n{needle.key}\n")
-        shown = {need.key for need in losses(planted, marked, needs).faults}
-        assert (needle.key in shown) == (needle.kind == "page-fault")
+        for marker, met in ((f"[it held {needle.key}]", False), (standing(planted, needle), True)):
+            marked = cut_all([needle], marker=marker)
+            still = {key for _, _, key in keys_lost(losses(planted, marked, needs, LATER), marked)}
+            assert (needle.key not in still) == (met and needle.kind != "page")
     for needle in controls:
         assert needle.key not in {key for _, _, key in found}, needle
-    whole = {(need.kind, need.call, need.key) for need in losses(planted, [], needs).faults}
-    assert whole == set()
+    assert losses(planted, [], needs, LATER).faults == ()
     return len(losers), len(controls)
+
+
+def standing(made: Epoch, needle: Needle) -> str:
+    """A marker that keeps the needle's line as it stood."""
+    result = made.messages[needle.place.position].parts[needle.place.part]
+    assert isinstance(result, ToolResult)
+    kept = [line for line in result.text.split("\n") if needle.key in line]
+    return "\n".join(["kept:", *kept, "[the rest is left out]"])
+
+
+def keys_lost(loss: Loss, cuts: Sequence[Cut]) -> set[tuple[str, int, str]]:
+    """Kind, call and key of what was lost: for cuts that were each made at their use."""
+    marked = {(one.position, one.part): one.marker for one in cuts}
+    return {
+        (one.kind, need.call, one.key)
+        for need in loss.faults
+        for one in need.evidence
+        if all(one.key not in marked.get(place[:2], one.key).split("\n") for place in one.sources)
+    }
 
 
 @given(histories(), st.integers(0, 1000).map(str))
@@ -434,16 +547,14 @@ def test_needles_of_every_kind_are_planted():
         _, needles = plant(made, str(seed), tools.PI)
         assert len(needles) == 20
         kinds |= {(needle.kind, needle.copy) for needle in needles}
-    strings = {
-        (kind, copy) for kind in ("edit-regret", "unique-reference") for copy in ("none", "user", "result")
-    }
-    assert kinds == strings | {("page-fault", "none")}
+    strings = {(kind, copy) for kind in ("old-line", "reference") for copy in ("none", "user", "result")}
+    assert kinds == strings | {("page", "none")}
 
 
 def test_without_file_tools_there_are_no_page_needles():
     made = epoch(user("go"), *(bash(f"c{at}", "run", OUTPUT) for at in range(12)), assistant("done"))
     for seed in range(5):
-        assert all(needle.kind != "page-fault" for needle in plant(made, str(seed), tools.SWE_AGENT)[1])
+        assert all(needle.kind != "page" for needle in plant(made, str(seed), tools.SWE_AGENT)[1])
         check(made, tools.SWE_AGENT, str(seed))
 
 
@@ -487,7 +598,7 @@ def test_planted_losses_are_found_in_recorded_sessions(shared: Path):
 
 def watched(made: Epoch, needs: Sequence[Need], cuts: Iterable[Cut]) -> list[tuple[int, int, int]]:
     """Call, position and part of each recall that a watch tells of."""
-    watch = Watch(needs)
+    watch = Watch(made, needs, UPPER)
     due = sorted(cuts, key=lambda cut: (cut.call, cut.position, cut.part))
     return [
         (call, cut.position, cut.part)

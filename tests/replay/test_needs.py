@@ -31,14 +31,15 @@ from prunewise import tools
 from prunewise.formats.detect import read_recording
 from prunewise.recording import Epoch, LLMCall
 from prunewise.replay.needs import (
+    KINDS,
     LINE_LENGTH,
     Lines,
     Need,
     describe,
+    names,
     need_events,
     old_lines,
     rare_in,
-    references,
     uncommon,
 )
 from prunewise.replay.policies import POLICIES, Conversation
@@ -57,15 +58,20 @@ def events(
     return list(need_events(epoch(*natives, **options), tools.PI, rare))
 
 
-def found(*natives: Native | Iterable[Native], **options: Any) -> list[tuple[str, int, str, list[int]]]:
-    """Kind, call, key and the positions of the sources of each need."""
-    return [
-        (need.kind, need.call, need.key, [place.position for place in need.sources])
+def found(
+    *natives: Native | Iterable[Native], kinds: Iterable[str] = KINDS[1:], **options: Any
+) -> list[tuple[str, int, str, list[int]]]:
+    """Kind, call, key and the positions of the sources of all evidence of some kinds."""
+    listed = [
+        (one.kind, need.call, one.key, [place.position for place in one.sources])
         for need in events(*natives, **options)
+        for one in need.evidence
+        if one.kind in kinds
     ]
+    return sorted(listed, key=lambda one: (one[1], KINDS.index(one[0]), one[2]))
 
 
-# ---- references
+# ---- names
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def found(*natives: Native | Iterable[Native], **options: Any) -> list[tuple[str
         ),
         pytest.param("error E04257, port 655361", {"E04257", "655361"}, id="digits"),
         pytest.param("ordinary words, Capitals, SHOUTING", set(), id="ordinary words"),
-        pytest.param("a_b x1 99999 a_few", set(), id="shorter than six characters"),
+        pytest.param("a_b x1 999 a_few v1.2", {"a_few"}, id="shorter than four characters is none"),
         pytest.param("__init__ _private", set(), id="underscores at the ends count nothing"),
         pytest.param("a" * 90 + "1", set(), id="longer than any name: encoded data"),
         pytest.param("see src/app/main.py.", {"app/main.py"}, id="a path by its last two names"),
@@ -88,8 +94,8 @@ def found(*natives: Native | Iterable[Native], **options: Any) -> list[tuple[str
         pytest.param("Maßstab_größe", {"stab_gr"}, id="runs of ASCII letters only"),
     ],
 )
-def test_what_a_reference_is(text: str, expected: set[str]):
-    assert references(text) == expected
+def test_what_a_name_is(text: str, expected: set[str]):
+    assert names(text) == expected
 
 
 def test_without_a_table_the_words_of_the_trade_are_not_rare():
@@ -177,7 +183,7 @@ def test_the_old_lines_of_an_edit(arguments: dict[str, Any], expected: list[str]
     assert old_lines(arguments) == expected
 
 
-# ---- unique references
+# ---- references
 
 OUTPUT = "found parse_header at last"
 
@@ -226,13 +232,13 @@ def test_when_a_reference_is_needed(
     before: list[Native], answer: list[str | Native], expected: list[int] | None
 ):
     number = sum(native["role"] == "assistant" for native in before)
-    needs = [("unique-reference", number, "parse_header", expected)] if expected else []
+    needs = [("reference", number, "parse_header", expected)] if expected else []
     assert found(before, assistant(*answer)) == needs
 
 
 def test_what_the_agent_has_said_is_needed_no_more():
     assert found(bash("c", "run", OUTPUT), assistant("parse_header"), assistant("parse_header")) == [
-        ("unique-reference", 1, "parse_header", [1])
+        ("reference", 1, "parse_header", [1])
     ]
 
 
@@ -241,14 +247,17 @@ def test_what_the_agent_wrote_into_a_call_is_one_more_source():
         bash("c", "run", OUTPUT), bash("d", "grep parse_header", "none"), assistant("parse_header")
     )
     assert found(repeated) == [
-        ("unique-reference", 1, "parse_header", [1]),
-        ("unique-reference", 2, "parse_header", [1, 2]),
+        ("reference", 1, "parse_header", [1]),
+        ("reference", 2, "parse_header", [1, 2]),
     ]
 
 
 def test_one_answer_needs_a_key_once_and_its_own_text_comes_too_late():
     one = assistant("parse_header", call("d", "bash", command="grep parse_header"))
-    assert [need.part for need in events(bash("c", "run", OUTPUT), one)] == [0]
+    needs = events(bash("c", "run", OUTPUT), one)
+    assert [(need.call, [(e.kind, e.part) for e in need.evidence]) for need in needs] == [
+        (1, [("unseen", 0), ("reference", 0)])
+    ]
 
 
 def test_an_answer_that_failed_uses_nothing():
@@ -272,63 +281,68 @@ def changed(id: str, path: str, old: str, *, error: bool = False) -> list[Native
 @pytest.mark.parametrize(
     ("before", "expected"),
     [
-        pytest.param(read("c", "a.py", BODY), [("page-fault", [1]), ("edit-regret", [1])], id="read once"),
+        pytest.param(read("c", "a.py", BODY), [("page", [1]), ("old-line", [1])], id="read once"),
         pytest.param(
             [*read("c", "a.py", BODY), *read("d", "a.py", BODY)],
-            [("page-fault", [1, 3]), ("edit-regret", [1, 3])],
+            [("page", [1, 3]), ("old-line", [1, 3])],
             id="read again: one more source, and no need of its own",
         ),
-        pytest.param(
-            bash("c", "cat a.py", BODY), [("edit-regret", [1])], id="a shell shows lines, not pages"
-        ),
+        pytest.param(bash("c", "cat a.py", BODY), [("old-line", [1])], id="a shell shows lines, not pages"),
         pytest.param(
             [*read("c", "a.py", BODY), *read("d", "b.py", BODY)],
-            [("page-fault", [1]), ("edit-regret", [1, 3])],
+            [("page", [1]), ("old-line", [1, 3])],
             id="a page is of its own file, a line of any",
         ),
         pytest.param(
             [*read("c", "a.py", BODY), *edit("d", "./a.py")],
-            [("page-fault", [1]), ("edit-regret", [1])],
+            [("page", [1]), ("old-line", [1])],
             id="the first change has the page; after it only lines count",
         ),
         pytest.param(
             [*read("c", "a.py", BODY), *edit("d", "a.py", error=True)],
-            [("page-fault", [1]), ("page-fault", [1]), ("edit-regret", [1])],
+            [("page", [1]), ("page", [1]), ("old-line", [1])],
             id="a change that failed changed nothing",
         ),
         pytest.param(
-            read("c", "a.py", BODY, error=True), [("edit-regret", [1])], id="a read that failed shows no page"
+            read("c", "a.py", BODY, error=True), [("old-line", [1])], id="a read that failed shows no page"
         ),
         pytest.param(read("c", "a.py", " "), [], id="nor does an empty one"),
         pytest.param(
             used("c", "write", {"path": "a.py", "content": BODY}),
-            [("page-fault", [0]), ("edit-regret", [0])],
+            [("page", [0]), ("old-line", [0])],
             id="what the agent wrote is in its call",
         ),
-        pytest.param(
-            [user(BODY), *read("c", "a.py", BODY)], [("page-fault", [2])], id="the user showed the line"
-        ),
+        pytest.param([user(BODY), *read("c", "a.py", BODY)], [("page", [2])], id="the user showed the line"),
         pytest.param([], [], id="never seen"),
     ],
 )
 def test_what_an_edit_needs(before: list[Native], expected: list[tuple[str, list[int]]]):
     after = changed("e", "a.py", "return header.value")
-    assert [(kind, at) for kind, _, _, at in found(before, after)] == expected
+    kinds = ("page", "old-line")
+    assert [(kind, at) for kind, _, _, at in found(before, after, kinds=kinds)] == expected
+
+
+def pages(made: Epoch, vocabulary: tools.Vocabulary, cwd: str | None = None) -> list[str]:
+    return [
+        one.key
+        for need in need_events(made, vocabulary, cwd=cwd)
+        for one in need.evidence
+        if one.kind == "page"
+    ]
 
 
 def test_an_unchanged_stub_is_no_page():
     stub = {"role": "toolResult", "toolCallId": "c", "content": "File unchanged since last read"}
-    vocabulary = tools.CLAUDE_CODE
     made = epoch(
         assistant(call("c", "Read", file_path="/a.py")), stub, assistant(call("d", "Edit", file_path="/a.py"))
     )
-    assert need_events(made, vocabulary) == ()
+    assert pages(made, tools.CLAUDE_CODE) == []
 
 
 def test_a_relative_path_is_resolved():
     made = epoch(read("c", "a.py", BODY), changed("e", "/w/a.py", ""))
-    assert [need.key for need in need_events(made, tools.PI, cwd="/w")] == ["/w/a.py"]
-    assert need_events(made, tools.PI) == ()
+    assert pages(made, tools.PI, "/w") == ["/w/a.py"]
+    assert pages(made, tools.PI) == []
 
 
 # ---- the listing, frozen
@@ -356,27 +370,92 @@ SESSION = flat(
 )
 
 ROWS = [
-    [2, "unique-reference", 0, "test_long_header", 1, 4, 0, "tool_result_content"],
-    [2, "unique-reference", 2, "test_header", 1, 4, 0, "tool_result_content"],
-    [2, "unique-reference", 2, "tests/test_header.py", 1, 4, 0, "tool_result_content"],
-    [3, "page-fault", 0, "/w/src/header.py", 1, 2, 0, "tool_result_content"],
-    [3, "edit-regret", 0, "return raw.split(':')", 1, 2, 0, "tool_result_content"],
-    [3, "unique-reference", 0, "MAX_HEADER_SIZE", 1, 2, 0, "tool_result_content"],
-    [3, "unique-reference", 0, "src/header.py", 1, 1, 0, "tool_call_input"],
-    [4, "unique-reference", 0, "src/header.py", 2, 7, 0, "tool_call_input"],
-    [5, "page-fault", 0, "/w/src/header.py", 1, 10, 0, "tool_result_content"],
-    [5, "unique-reference", 0, "src/header.py", 3, 9, 0, "tool_call_input"],
-    [7, "unique-reference", 0, "5e1f00d", 1, 14, 0, "tool_result_content"],
-    [7, "unique-reference", 0, "LONG_SAMPLE", 1, 6, 0, "tool_result_content"],
-    [7, "unique-reference", 0, "MAX_HEADER_SIZE", 3, 10, 0, "tool_result_content"],
-    [7, "unique-reference", 0, "parse_header", 3, 10, 0, "tool_result_content"],
+    [
+        1,
+        "unseen",
+        0,
+        "import re\nMAX_HEADER_SIZE = 16384\ndef parse_header(raw):\n    return raw.split('…",
+        {"unseen": 1},
+        True,
+        False,
+        2,
+        0,
+        "tool_result_content",
+    ],
+    [
+        2,
+        "unseen",
+        0,
+        "FAILED tests/test_header.py::test_long_header\nValueError: ERR_4711\n",
+        {"unseen": 1, "reference": 3},
+        True,
+        True,
+        4,
+        0,
+        "tool_result_content",
+    ],
+    [
+        3,
+        "unseen",
+        0,
+        "def test_long_header():\n    assert parse_header(LONG_SAMPLE) == 3\n",
+        {"unseen": 1},
+        True,
+        False,
+        6,
+        0,
+        "tool_result_content",
+    ],
+    [
+        3,
+        "page",
+        0,
+        "/w/src/header.py",
+        {"page": 1, "old-line": 1, "reference": 1},
+        True,
+        True,
+        2,
+        0,
+        "tool_result_content",
+    ],
+    [3, "reference", 0, "src/header.py", {"reference": 1}, True, False, 1, 0, "tool_call_input"],
+    [4, "unseen", 0, "ok", {"unseen": 1}, True, False, 8, 0, "tool_result_content"],
+    [4, "reference", 0, "src/header.py", {"reference": 1}, True, False, 7, 0, "tool_call_input"],
+    [
+        5,
+        "unseen",
+        0,
+        "import re\nMAX_HEADER_SIZE = 16384\ndef parse_header(raw):\n    return raw[:MAX_HE…",
+        {"unseen": 1, "page": 1},
+        True,
+        False,
+        10,
+        0,
+        "tool_result_content",
+    ],
+    [5, "reference", 0, "src/header.py", {"reference": 1}, True, False, 9, 0, "tool_call_input"],
+    [6, "unseen", 0, "ok", {"unseen": 1}, True, False, 12, 0, "tool_result_content"],
+    [
+        7,
+        "unseen",
+        0,
+        "5e1f00d9 Cut long headers\n",
+        {"unseen": 1, "reference": 1},
+        True,
+        False,
+        14,
+        0,
+        "tool_result_content",
+    ],
+    [7, "reference", 0, "LONG_SAMPLE", {"reference": 1}, True, False, 6, 0, "tool_result_content"],
+    [7, "reference", 0, "MAX_HEADER_SIZE", {"reference": 2}, True, True, 10, 0, "tool_result_content"],
 ]
 
 
 def row(described: dict[str, Any]) -> list[Any]:
     newest = described["newest"]
     return [
-        *(described[key] for key in ("call", "kind", "part", "key", "sources")),
+        *(described[key] for key in ("call", "kind", "part", "key", "evidence", "upperBound", "detector")),
         int(newest["message"][1:]), newest["part"], newest["kind"],
     ]  # fmt: skip
 
@@ -387,18 +466,18 @@ def test_the_events_of_a_session_are_frozen():
 
 
 def test_a_row_of_the_listing():
-    made = epoch(bash("c", "run", BODY), changed("e", "a.py", "return header.value" + "; pass" * 20))
-    assert need_events(made, tools.PI) == ()
     long = "return header.value" + "; pass" * 20
     made = epoch(bash("c", "run", long), changed("e", "a.py", long))
     (need,) = need_events(made, tools.PI)
     assert describe(need, made) == {
         "call": 1,
-        "kind": "edit-regret",
+        "kind": "unseen",
         "message": "m2",
         "part": 0,
         "key": long[:79] + "…",
-        "sources": 1,
+        "evidence": {"unseen": 1, "old-line": 1, "copied-words": 1},
+        "upperBound": True,
+        "detector": True,
         "newest": {"message": "m1", "part": 0, "kind": "tool_result_content"},
     }
 
@@ -421,22 +500,34 @@ def test_needs_point_back_and_their_sources_hold_the_key(order: list[int], cut: 
     needs = need_events(made, tools.PI)
     assert [need.call for need in needs] == sorted(need.call for need in needs)
     for need in needs:
-        assert need.sources
-        assert all(place.position < need.message for place in need.sources)
         assert need.message == made.calls[need.call].position
-        if need.kind == "unique-reference":
-            for place in need.sources:
-                assert need.key in repr(made.messages[place.position].parts[place.part])
+        assert need.newest.position < need.message
+        for one in need.evidence:
+            assert one.sources[-1] == need.newest
+            for place in one.sources if one.kind == "reference" else ():
+                assert one.key in repr(made.messages[place.position].parts[place.part])
     # What comes later changes nothing before it.
     shorter = Epoch(made.messages, made.calls[:cut])
-    expected = [(need.kind, need.key, need.sources) for need in needs if need.call < cut]
-    assert [(need.kind, need.key, need.sources) for need in need_events(shorter, tools.PI)] == expected
+    expected = [listed(need) for need in needs if need.call < cut]
+    assert [listed(need) for need in need_events(shorter, tools.PI)] == expected
+
+
+def listed(need: Need) -> list[Any]:
+    return [
+        [need.call, one.kind, one.key, one.count, need.newest.position, need.newest.part]
+        for one in need.evidence
+    ]
 
 
 def test_the_work_grows_with_the_session():
     """Twice the session, twice the places, though one key is used in every call."""
     one = flat(*(bash(f"c{number}", f"grep parse_header {number}", OUTPUT) for number in range(200)))
-    needs = events(one)
+    needs = [
+        one
+        for need in events(one)
+        for one in need.evidence
+        if (one.kind, one.key) == ("reference", "parse_header")
+    ]
     assert len(needs) == 199
     assert len({id(need.places) for need in needs}) == 1
 
@@ -444,16 +535,16 @@ def test_the_work_grows_with_the_session():
 # ---- recorded sessions
 
 DIGESTS: dict[str, tuple[int, str]] = {
-    "claude-code": (4963, "1f94bb62b20f9bba"),
-    "codex": (2497, "26383b37d9ba6f4b"),
-    "copilot": (162, "9189c9cb166a9e74"),
-    "gemini": (72, "427bbe1805ac5e6e"),
-    "gemini-contents": (414, "0ae94becbd145c41"),
-    "opencode": (720, "787bf8e257a6a4a8"),
-    "pi": (6234, "319a28128d2a1ca6"),
-    "swe-agent": (87, "b6d29060c2482d7c"),
+    "claude-code": (18945, "db7b64ac4509bd0a"),
+    "codex": (23143, "c88eef7725b8055c"),
+    "copilot": (1280, "97dc2ba07ac0c1a7"),
+    "gemini": (283, "41cfde111d1f01e2"),
+    "gemini-contents": (1462, "195d4429c264e57f"),
+    "opencode": (3652, "b55c4abaf5a5d7c2"),
+    "pi": (26392, "3aea06977428263e"),
+    "swe-agent": (524, "9e9ddc9798fce320"),
 }
-"""For each format: how many events its shared sessions have, and a digest of them. A reader that
+"""For each format: how many pieces of evidence its shared sessions have, and a digest of them. A reader that
 reads more, or otherwise, changes them: look at why before they are renewed."""
 
 
@@ -468,10 +559,9 @@ def test_the_events_of_recorded_sessions_are_frozen(shared: Path, format: str):
         recording = read_recording(path.name, path.read_bytes())
         for one in recording.epochs:
             for need in need_events(one, recording.vocabulary, cwd=recording.cwd):
-                place = need.sources[-1]
-                listed = [need.call, need.kind, need.key, need.count, place.position, place.part]
-                digest.update(json.dumps(listed).encode("utf-8", "surrogatepass") + b"\n")
-                count += 1
+                for row in listed(need):
+                    digest.update(json.dumps(row).encode("utf-8", "surrogatepass") + b"\n")
+                    count += 1
     assert (count, digest.hexdigest()[:16]) == DIGESTS[format]
 
 

@@ -120,7 +120,7 @@ def test_there_is_a_row_a_session_and_policy(tmp_path: Path):
     mine = next(one for one in found if one["policy"] == "documented")
     assert mine["net_cost"] == mine["cost"] + mine["recall_cost"]
     assert (mine["removed_dedupe"], mine["removed_masking"], mine["removed_otherwise"]) == (400, 200, 0)
-    assert (mine["missed_at_random_tokens"], mine["recalls_edit_regret"]) == (640, 1)
+    assert (mine["missed_at_random_tokens"], mine["recalls_old_line"]) == (640, 1)
     assert mine["started"].isoformat() == "2023-11-14T22:13:20.250000+00:00"
     (bad,) = [one for one in found if one["error"] is not None]
     assert (bad["error"], bad["policy"], bad["bytes"]) == (f"{SECRET}reason", None, 5)

@@ -47,7 +47,7 @@ def test_everything_is_there():
         "p50 10, p90 10",
         'Sessions that "documented" makes dearer',
         "/home/user/sessions/00.jsonl",
-        "edit-regret: key",
+        "old-line: key",
         'Verdict: On these 14 sessions "documented" would have cost',
         'Better, and by more than chance would explain: "settings.json"',
     ):

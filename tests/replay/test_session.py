@@ -205,12 +205,12 @@ def test_a_recall_is_charged_with_its_call_and_for_as_long_as_it_is_held():
         user("go"), bash("c1", "run x", "x" * 3984 + "\nparse_header"), assistant("on"),
         assistant("see parse_header"), assistant("on"),
     )  # fmt: skip
-    row = asked(recorded(epoch(*natives)), scripted([cut(1, 2, 990)]))
+    row = asked(recorded(epoch(*natives)), scripted([cut(2, 2, 990)]))
     told = row.figures[1]
     assert (told.missed.blocks, told.missed.recalls, told.missed.recalls_by_kind) == (
         1,
         1,
-        {"unique-reference": 1},
+        {"reference": 1},
     )
     # Missed at call 2, whose request has 10,000 of prefix, 1 + 6 + 10 + 1 of messages. 1,000 are written;
     # one more call reads all that and writes 150 out; call 3 holds them.

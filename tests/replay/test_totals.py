@@ -108,8 +108,8 @@ def test_counts_add_up():
         "calls_gained": 2.5,
         "peak": 50.0,
         "final": 40.0,
-        "missed": Missed(4, 100, 1, 3, {"edit-regret": 1}),
-        "missed_at_random": Missed(5, 110, 2, 2, {"page-fault": 2}),
+        "missed": Missed(4, 100, 1, 3, {"old-line": 1}),
+        "missed_at_random": Missed(5, 110, 2, 2, {"page": 2}),
     }
     totals = gather(
         [
@@ -126,7 +126,7 @@ def test_counts_add_up():
     assert (mine.peak, mine.final) == pytest.approx((200 / 3, 60))
     missed = mine.missed
     assert (missed.blocks, missed.tokens, missed.recalls, missed.faults) == (8, 200, 2, 6)
-    assert missed.recalls_by_kind == {"edit-regret": 2}
+    assert missed.recalls_by_kind == {"old-line": 2}
     assert missed.recalls_per_100_blocks == pytest.approx(25)
     assert missed.recalls_per_million_tokens == pytest.approx(10_000)
     assert missed.recalls_per_session == pytest.approx(2 / 3)
@@ -270,7 +270,7 @@ def test_the_order_of_rows_changes_no_digit(
             lineage=lineage,
             llm_calls=n,
             candidates=(candidate(tail_tokens=int(none)),),
-            worst=(WorstRecall("documented", 0, n, 0, 0, n, "page-fault", "k", n % 3, "dedupe"),),
+            worst=(WorstRecall("documented", 0, n, 0, 0, n, "page", "k", n % 3, "dedupe"),),
         )
         for n, (none, cost, recalls, lineage) in enumerate(values, 1)
     ]
@@ -439,7 +439,7 @@ def test_the_sessions_that_a_policy_makes_dearest_are_listed():
 
 def test_the_gravest_recalls_of_counted_sessions_are_listed():
     def recall(n: int, policy: str = "documented") -> WorstRecall:
-        return WorstRecall(policy, 0, n, 1, 0, 10 * n, "page-fault", f"key {n}", n % 7, "dedupe")
+        return WorstRecall(policy, 0, n, 1, 0, 10 * n, "page", f"key {n}", n % 7, "dedupe")
 
     rows = [pair(f"{n:03}", 100, 90, 1, worst=(recall(n),), excluded=n % 2 == 0) for n in range(900)]
     found = gather(rows).worst_recalls

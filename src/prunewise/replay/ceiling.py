@@ -1,9 +1,8 @@
 """The ceiling: what pruning of whole results could save with no loss, knowing the whole session.
 
-Each result goes, in hindsight, right after the last need event whose newest source it is (never before the
-request after its first), and when to cut is the hindsight optimum for these candidates. No policy knows
-either. What a policy saves beyond results that have been sent once (shortening them before, failed
-inputs) is not in it, so a policy can come out above it.
+Each result goes out in full at least once, and goes, in hindsight, right after the last need whose newest
+source it is; when to cut is the hindsight optimum for these candidates. No policy knows either. It is no
+bound: a policy that recalls what it cut too early, or cuts failed inputs too, can come out above it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prunewise.recording import Epoch
-from prunewise.replay.needs import Need
+from prunewise.replay.needs import UPPER, Need, Ruler
 from prunewise.replay.optimum import Candidate
 from prunewise.tokens import DOCUMENTED
 from prunewise.transcript import ToolResult
@@ -22,13 +21,13 @@ LEAST_TOKENS = 60
 """Smaller results stay."""
 
 
-def candidates(epoch: Epoch, needs: Sequence[Need]) -> list[Candidate]:
-    """What could go from one epoch without a loss, and from which LLM call on."""
+def candidates(epoch: Epoch, needs: Sequence[Need], ruler: Ruler = UPPER) -> list[Candidate]:
+    """What could go from one epoch without a loss by a ruler, and from which LLM call on."""
     needed: dict[tuple[int, int], int] = {}
     for need in needs:
-        newest = need.places[need.count - 1]
-        place = (newest.position, newest.part)
-        needed[place] = max(needed.get(place, -1), need.call)
+        if ruler.finds(need):
+            place = (need.newest.position, need.newest.part)
+            needed[place] = max(needed.get(place, -1), need.call)
     found: list[Candidate] = []
     born = 0
     for position, message in enumerate(epoch.messages):

@@ -1,28 +1,41 @@
 """What a policy would have lost: the needs of a session whose every source had been cut by then.
 
 Knows needs and cuts, not how either came about, and no price: a bill charges the recalls that are
-listed here. Holds the policies to compare with at equal tokens, and the planting of known losses by
-which the detector is proved. docs/explanation/information-loss.md has the definitions.
+listed here. Holds the policies to compare with at equal tokens.
+docs/explanation/information-loss.md has the definitions.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from prunewise.recording import Epoch
-from prunewise.replay.needs import KINDS, Lines, Need, NeedKind, Place, references
+from prunewise.replay.needs import (
+    KINDS,
+    UPPER,
+    Evidence,
+    Lines,
+    Need,
+    NeedKind,
+    Place,
+    Ruler,
+    line_numbers,
+    names,
+    runs,
+)
 from prunewise.replay.policies import Cut
 from prunewise.tokens import DOCUMENTED, text_tokens
-from prunewise.tools import Vocabulary
-from prunewise.transcript import TOOL_RESULT, Message, Part, Text, ToolCall, ToolResult
+from prunewise.transcript import TOOL_RESULT, ToolResult
+
+_Part = tuple[int, int]
+"""A position and a part."""
 
 
 class Recall(msgspec.Struct, frozen=True, gc=False):
@@ -38,8 +51,8 @@ class Recall(msgspec.Struct, frozen=True, gc=False):
     part: int
     strategy: str
     """Whose cut it was."""
-    need: Need
-    """The first need that it serves."""
+    evidence: Evidence
+    """The first evidence of the first need that it serves."""
     serves: int
     """How many needs it serves that were lost."""
 
@@ -89,7 +102,7 @@ class Loss(msgspec.Struct, frozen=True):
     """What one policy lost in one epoch."""
 
     faults: tuple[Need, ...]
-    """The needs that were lost: all sources cut, and no marker that shows the key."""
+    """The needs that were lost."""
     recalls: tuple[Recall, ...]
     """What has to come back for them, in the order of the calls: charges for the bill."""
     tally: Tally
@@ -99,50 +112,30 @@ class Loss(msgspec.Struct, frozen=True):
         return sorted(self.recalls, key=lambda one: (-one.serves, -one.tokens, one.call, one.position))[:most]
 
 
-def losses(epoch: Epoch, cuts: Iterable[Cut], needs: Iterable[Need]) -> Loss:
+def losses(epoch: Epoch, cuts: Iterable[Cut], needs: Iterable[Need], ruler: Ruler = UPPER) -> Loss:
     """Find the needs that cuts leave without a source, and the recalls that make up for it.
 
-    A need is lost (a fault) when every one of its sources was cut at its LLM call or before, and none of
-    the markers that stand there shows its key. For a page fault no marker does: the path is not the page.
-    More cuts, or earlier ones, never lose fewer needs.
+    A piece of evidence is hidden when every place that held it was cut at its LLM call or before, and
+    nothing that a cut left in place shows it: the lines that still stand as they stood, never a marker's own
+    words. A need is lost (a fault) when what is hidden of its evidence is enough for the ruler.
 
-    A recall brings the newest source back, in full. It serves every need that follows and has this
-    source, until a later cut of the same part takes it out again. So a part comes back once for each time
-    that it was cut.
+    A recall brings the newest place back, in full. It serves all evidence that follows and stands there,
+    until a later cut of the same part takes it out again. So a part comes back once for each time that it
+    was cut.
 
     Args:
         epoch: the epoch that cuts and needs are of.
         cuts: in any order.
         needs: in the order of their LLM calls, as `need_events` gives them.
+        ruler: how much evidence makes a need.
     """
-    standing = _by_place(cuts)
-    gone = _Gone(standing)
-    back: dict[tuple[int, int], _Recalled] = {}
-    recalled: list[_Recalled] = []
-    faults: list[Need] = []
-    considered = 0
-    for need in needs:
-        considered += 1
-        if not gone.all_of(need):
-            continue
-        faults.append(need)
-        served = _serving(need, back)
-        if served is None:
-            served = _recall(need, standing, len(epoch.calls))
-            back[served.cut.position, served.cut.part] = served
-            recalled.append(served)
-        served.serves += 1
-    recalls = tuple(one.finished() for one in recalled)
-    firsts = [found[0] for found in standing.values()]
-    tally = Tally(
-        len(firsts),
-        sum(cut.removed for cut in firsts),
-        _counted(need.kind for need in faults),
-        _counted(recall.need.kind for recall in recalls),
-        sum(recall.tokens for recall in recalls),
-        considered,
-    )
-    return Loss(tuple(faults), recalls, tally)
+    watch = Watch(epoch, needs, ruler)
+    by_call: dict[int, list[Cut]] = {}
+    for cut in cuts:
+        by_call.setdefault(cut.call, []).append(cut)
+    for call in sorted({*by_call, *watch.calls}):
+        watch.step(call, by_call.get(call, ()))
+    return watch.loss()
 
 
 def summed(losses: Iterable[Loss]) -> Tally:
@@ -154,104 +147,154 @@ def summed(losses: Iterable[Loss]) -> Tally:
 
 
 class Watch:
-    """Tells of recalls while cuts are still being made: the same, in order, as `losses` finds in the end."""
+    """Finds losses and recalls call by call, while cuts are still being made."""
 
-    def __init__(self, needs: Sequence[Need]) -> None:
-        """`needs` are those of one epoch, in the order of their LLM calls."""
+    def __init__(self, epoch: Epoch, needs: Iterable[Need], ruler: Ruler) -> None:
+        """`needs` are those of the epoch."""
+        self._epoch = epoch
+        self._ruler = ruler
         self._needs: dict[int, list[Need]] = {}
+        self._considered = 0
         for need in needs:
-            self._needs.setdefault(need.call, []).append(need)
-        self._first: dict[tuple[int, int], Cut] = {}
-        self._latest: dict[tuple[int, int], Cut] = {}
-        self._back: set[tuple[int, int]] = set()
+            if ruler.finds(need):
+                self._considered += 1
+                self._needs.setdefault(need.call, []).append(need)
+        self._cuts: dict[_Part, list[_Standing]] = {}
+        """The cuts of each part that was cut, the first first."""
+        self._back: dict[_Part, _Recalled] = {}
+        self._recalled: list[_Recalled] = []
+        self._faults: list[Need] = []
+
+    @property
+    def calls(self) -> Iterable[int]:
+        """The LLM calls that need something."""
+        return self._needs
 
     def step(self, call: int, cuts: Iterable[Cut]) -> list[Cut]:
         """What has to come back at an LLM call, at which these cuts were made; of each call in turn."""
         for cut in cuts:
-            place = (cut.position, cut.part)
-            self._first.setdefault(place, cut)
-            self._latest[place] = cut
-            self._back.discard(place)
-        recalled: list[Cut] = []
-        for need in self._needs.get(call, ()) if self._first else ():
-            places = [(place.position, place.part) for place in need.sources]
-            if not all(self._hides(place, need) for place in reversed(places)):
+            part = (cut.position, cut.part)
+            self._cuts.setdefault(part, []).append(_Standing(cut, _kept(self._epoch, cut)))
+            back = self._back.pop(part, None)
+            if back is not None:
+                back.until = call
+        asked: list[Cut] = []
+        weights = self._ruler.weights
+        for need in self._needs.get(call, ()) if self._cuts else ():
+            standing = self._cuts.get((need.newest.position, need.newest.part))
+            if standing is None:
                 continue
-            if not any(place in self._back for place in places):
-                self._back.add(places[-1])
-                recalled.append(self._latest[places[-1]])
-        return recalled
+            age = call - standing[-1].cut.call
+            hidden = [one for one in need.evidence if one.kind in weights and self._hidden(one)]
+            if self._ruler.weight(hidden, age) < 1:
+                continue
+            self._faults.append(need)
+            missing = [one for one in hidden if self._server(one) is None]
+            if self._ruler.weight(missing, age) >= 1:
+                back = _Recalled(call, missing[0], standing[-1].cut)
+                self._back[need.newest.position, need.newest.part] = back
+                self._recalled.append(back)
+                asked.append(back.cut)
+            else:
+                back = next(one for one in map(self._server, hidden) if one is not None)
+            back.serves += 1
+        return asked
 
-    def _hides(self, place: tuple[int, int], need: Need) -> bool:
-        cut = self._first.get(place)
-        return cut is not None and not shows(cut.marker, need)
+    def loss(self) -> Loss:
+        """What was lost, once all calls are through."""
+        weights = self._ruler.weights
+        recalls = tuple(one.finished(len(self._epoch.calls)) for one in self._recalled)
+        firsts = [standing[0].cut for standing in self._cuts.values()]
+        tally = Tally(
+            len(firsts),
+            sum(cut.removed for cut in firsts),
+            _counted(next(one.kind for one in need.evidence if one.kind in weights) for need in self._faults),
+            _counted(recall.evidence.kind for recall in recalls),
+            sum(recall.tokens for recall in recalls),
+            self._considered,
+        )
+        return Loss(tuple(self._faults), recalls, tally)
+
+    def _hidden(self, evidence: Evidence) -> bool:
+        return all(self._hides(place, evidence) for place in reversed(evidence.sources))
+
+    def _hides(self, place: Place, evidence: Evidence) -> bool:
+        cuts = self._cuts.get((place.position, place.part))
+        return cuts is not None and not (cuts[-1].kept and shows(cuts[-1].kept, evidence))
+
+    def _server(self, evidence: Evidence) -> _Recalled | None:
+        """The recall that already brought a place of it back, the newest place first."""
+        if not self._back:
+            return None
+        back = (self._back.get((place.position, place.part)) for place in reversed(evidence.sources))
+        return next((one for one in back if one is not None), None)
+
+
+class _Standing(NamedTuple):
+    """A cut, and the lines that it left as they stood."""
+
+    cut: Cut
+    kept: str
 
 
 class _Recalled:
     """A recall that goes on serving."""
 
-    def __init__(self, need: Need, cut: Cut, until: int) -> None:
-        self.need = need
+    def __init__(self, call: int, evidence: Evidence, cut: Cut) -> None:
+        self.call = call
+        self.evidence = evidence
         self.cut = cut
-        self.until = until
+        self.until: int | None = None
         self.serves = 0
 
-    def finished(self) -> Recall:
-        """The recall as a value."""
+    def finished(self, end: int) -> Recall:
+        """The recall as a value, in an epoch of so many LLM calls."""
         cut = self.cut
         return Recall(
-            self.need.call,
+            self.call,
             cut.before,
-            self.until,
+            end if self.until is None else self.until,
             cut.position,
             cut.part,
             cut.strategy,
-            self.need,
+            self.evidence,
             self.serves,
         )
 
 
-class _Gone:
-    """From which LLM call on the first so many places of a key are all gone; each place is looked at once."""
-
-    def __init__(self, standing: Mapping[tuple[int, int], Sequence[Cut]]) -> None:
-        self._standing = standing
-        self._reached: dict[tuple[NeedKind, str, int], tuple[tuple[Place, ...], int, float]] = {}
-
-    def all_of(self, need: Need) -> bool:
-        """Whether nothing shows the key any more at the need's call."""
-        known = need.kind, need.key, id(need.places)
-        _, seen, last = self._reached.get(known, (need.places, 0, -1.0))
-        if seen > need.count:
-            seen, last = 0, -1.0
-        while seen < need.count and last < math.inf:
-            last = max(last, self._from(need, need.places[seen]))
-            seen += 1
-        self._reached[known] = need.places, seen, last
-        return last <= need.call
-
-    def _from(self, need: Need, place: Place) -> float:
-        cuts = self._standing.get((place.position, place.part))
-        return math.inf if cuts is None or shows(cuts[0].marker, need) else cuts[0].call
+def _kept(epoch: Epoch, cut: Cut) -> str:
+    """The lines of a part that a cut leaves as they stood."""
+    part = epoch.messages[cut.position].parts[cut.part]
+    if not isinstance(part, ToolResult) or not cut.marker:
+        return ""
+    stood = _lines(part.text)
+    return "\n".join(line for line in cut.marker.split("\n") if line in stood)
 
 
-def _serving(need: Need, back: Mapping[tuple[int, int], _Recalled]) -> _Recalled | None:
-    """The recall that already brought back a source of the need, the newest source first."""
-    if not back:
-        return None
-    for index in range(need.count - 1, -1, -1):
-        place = need.places[index]
-        found = back.get((place.position, place.part))
-        if found is not None and need.call < found.until:
-            return found
-    return None
+def shows(kept: str, evidence: Evidence) -> bool:
+    """Whether lines that a cut kept show what was used: a page they never do."""
+    match evidence.kind:
+        case "page":
+            return False
+        case "unseen":
+            return _lines(evidence.key) <= _shown(kept, _lines)
+        case "old-line":
+            return evidence.key in kept and bool(Lines((evidence.key,)).shown_by(kept))
+        case "copied-words":
+            return evidence.key in _shown(kept, runs)
+        case "line-number":
+            return evidence.key in _shown(kept, line_numbers)
+        case "reference" | "name":
+            return evidence.key in _shown(kept, names)
 
 
-def _recall(need: Need, standing: Mapping[tuple[int, int], Sequence[Cut]], end: int) -> _Recalled:
-    newest = need.places[need.count - 1]
-    cuts = standing[newest.position, newest.part]
-    last = max(index for index, cut in enumerate(cuts) if cut.call <= need.call)
-    return _Recalled(need, cuts[last], cuts[last + 1].call if last + 1 < len(cuts) else end)
+def _lines(text: str) -> set[str]:
+    return {line for line in text.split("\n") if line}
+
+
+@lru_cache(maxsize=256)
+def _shown(kept: str, read: Callable[[str], set[str]]) -> frozenset[str]:
+    return frozenset(read(kept))
 
 
 def _by_place(cuts: Iterable[Cut]) -> dict[tuple[int, int], list[Cut]]:
@@ -260,20 +303,6 @@ def _by_place(cuts: Iterable[Cut]) -> dict[tuple[int, int], list[Cut]]:
     for cut in sorted(cuts, key=lambda cut: (cut.call, cut.position, cut.part)):
         found.setdefault((cut.position, cut.part), []).append(cut)
     return found
-
-
-def shows(marker: str, need: Need) -> bool:
-    """Whether a marker meets a need: a page it never does."""
-    if need.kind == "page-fault":
-        return False
-    if need.kind == "edit-regret":
-        return need.key in marker and bool(Lines((need.key,)).shown_by(marker))
-    return need.key in _marker_references(marker)
-
-
-@lru_cache(maxsize=256)
-def _marker_references(marker: str) -> frozenset[str]:
-    return frozenset(references(marker))
 
 
 def _counted(kinds: Iterable[NeedKind]) -> dict[NeedKind, int]:
@@ -357,144 +386,3 @@ def _results(epoch: Epoch, start: int, end: int) -> Iterator[tuple[int, int, int
         for index, part in enumerate(epoch.messages[position].parts):
             if type(part) is ToolResult:
                 yield position, index, DOCUMENTED.content(part)
-
-
-# --------------------------------------------------------------- planted needles
-
-
-class Needle(NamedTuple):
-    """A loss that was planted, or a control that must not be found."""
-
-    kind: NeedKind
-    key: str
-    place: Place
-    """The block to cut."""
-    call: int
-    """The LLM call whose answer uses the key."""
-    copy: Literal["none", "user", "result"]
-    """Where else the key stands: nowhere (a loss, once the block is cut), or, as a control, in a
-    message of the user's or in a result that is not to be cut."""
-    kept: Place | None = None
-    """The result with the copy."""
-
-
-def plant(
-    epoch: Epoch, seed: str, vocabulary: Vocabulary, *, most: int = 20
-) -> tuple[Epoch, tuple[Needle, ...]]:
-    """Plant strings that are nowhere else into results of an epoch, and uses of them into later answers.
-
-    Nothing moves: texts become longer, and answers and results get further parts behind those they have.
-
-    Args:
-        epoch: any epoch; one without a result between two answers has no room for needles.
-        seed: the same seed plants the same.
-        vocabulary: for the names of tools that read and edit.
-        most: how many needles at the most.
-    """
-    return _Planter(epoch, random.Random(seed), vocabulary).planted(most)  # noqa: S311
-
-
-class _Planter:
-    def __init__(self, epoch: Epoch, draw: random.Random, vocabulary: Vocabulary) -> None:
-        self._epoch = epoch
-        self._draw = draw
-        self._tools = {action: name for name, action in vocabulary.files.items()}
-        self._path = vocabulary.paths[0]
-        self._messages = list(epoch.messages)
-        self._answers = [
-            (call.position, number)
-            for number, call in enumerate(epoch.calls)
-            if not call.failed and call.position < len(epoch.messages)
-        ]
-        self._results = [place for place in _places(epoch) if self._later(place.position)]
-        self._users = [position for position, message in enumerate(epoch.messages) if message.role == "user"]
-
-    def planted(self, most: int) -> tuple[Epoch, tuple[Needle, ...]]:
-        """The epoch with up to so many needles, and what they are."""
-        needles: list[Needle] = []
-        kinds: list[NeedKind] = ["edit-regret", "unique-reference"]
-        if "read" in self._tools and "edit" in self._tools:
-            kinds.append("page-fault")
-        for number in range(most if self._results else 0):
-            place = self._draw.choice(self._results)
-            answer, call = self._draw.choice(self._later(place.position))
-            kind = self._draw.choice(kinds)
-            if kind == "page-fault" and self._caller(place.position) is None:
-                kind = "unique-reference"
-            word = f"needle_{number}_{self._draw.getrandbits(48):012x}"
-            if kind == "page-fault":
-                needle = self._page(word, place, answer, call)
-            else:
-                needle = self._string(kind, word, place, answer, call)
-            needles.append(needle)
-        return msgspec.structs.replace(self._epoch, messages=tuple(self._messages)), tuple(needles)
-
-    def _later(self, position: int) -> list[tuple[int, int]]:
-        return [answer for answer in self._answers if answer[0] > position]
-
-    def _string(self, kind: NeedKind, word: str, place: Place, answer: int, call: int) -> Needle:
-        key = f"value = {word}()" if kind == "edit-regret" else word
-        copy = self._draw.choice(("none", "none", "user", "result"))
-        kept = None
-        users = [position for position in self._users if position < answer]
-        others = [one for one in self._results if one.position < answer and one != place]
-        if copy == "user" and users:
-            self._add(self._draw.choice(users), Text(f"mind this:\n{key}\n"))
-        elif copy == "result" and others:
-            kept = self._draw.choice(others)
-            self._write(kept, key)
-        else:
-            copy = "none"
-        self._write(place, key)
-        if kind == "edit-regret":
-            arguments = {self._path: f"{word[-6:]}.txt", "oldText": key, "newText": ""}
-            self._add(answer, ToolCall(f"use_{word}", self._tools.get("edit", "edit"), arguments, ""))
-        else:
-            self._add(answer, Text(f"It is {key}."))
-        return Needle(kind, key, place, call, copy, kept)
-
-    def _page(self, word: str, place: Place, answer: int, call: int) -> Needle:
-        """A read whose result stands beside the place's, and an edit of the file later on."""
-        path = f"/{word}/a.txt"
-        caller = self._caller(place.position)
-        assert caller is not None
-        self._add(caller, ToolCall(word, self._tools["read"], {self._path: path}, ""))
-        self._add(place.position, ToolResult(word, self._tools["read"], (Text("one page\n" * 20),)))
-        page = Place(place.position, len(self._messages[place.position].parts) - 1, TOOL_RESULT)
-        self._add(answer, ToolCall(f"use_{word}", self._tools["edit"], {self._path: path}, ""))
-        return Needle("page-fault", path, page, call, "none")
-
-    def _caller(self, position: int) -> int | None:
-        """The last answer before a position."""
-        return next(
-            (at for at in range(position - 1, -1, -1) if self._messages[at].role == "assistant"), None
-        )
-
-    def _write(self, place: Place, key: str) -> None:
-        """A line of its own somewhere in a result's text."""
-        message = self._messages[place.position]
-        result = message.parts[place.part]
-        assert isinstance(result, ToolResult)
-        lines = result.text.split("\n")
-        lines.insert(self._draw.randint(0, len(lines)), key)
-        images = tuple(part for part in result.content if type(part) is not Text)
-        content = (Text("\n".join(lines)), *images)
-        parts: list[Part] = list(message.parts)
-        parts[place.part] = msgspec.structs.replace(result, content=content)
-        self._put(place.position, message, parts)
-
-    def _add(self, position: int, part: Part) -> None:
-        message = self._messages[position]
-        self._put(position, message, [*message.parts, part])
-
-    def _put(self, position: int, message: Message, parts: Sequence[Part]) -> None:
-        self._messages[position] = msgspec.structs.replace(message, parts=tuple(parts))
-
-
-def _places(epoch: Epoch) -> list[Place]:
-    return [
-        Place(position, index, TOOL_RESULT)
-        for position, message in enumerate(epoch.messages)
-        for index, part in enumerate(message.parts)
-        if type(part) is ToolResult
-    ]

@@ -129,6 +129,8 @@ class Policy(msgspec.Struct, frozen=True):
     eager: Callable[[Conversation], Run]
     """The same rules without gate or trigger: each cut at the first LLM call at which it may be made.
     Its cuts are the policy's supply, from which the hindsight optimum chooses."""
+    learns: bool = False
+    """Whether a recall changes what it cuts later."""
 
 
 class _Nothing:
@@ -259,8 +261,9 @@ class _PricedRun(_EngineRun):
     def begin(self) -> None:
         """What the cache was found to do is still known; what was recalled before is gone."""
         self._places: list[int] = []
-        """The epoch's position of each message in the engine."""
-        self._read = 0
+        """The epoch's position of each message in the engine; of a recall's, that of the message after it."""
+        self._held: list[int] = []
+        """The engine's position of each message of the epoch."""
         self._recalls: list[Cut] = []
         """Those that the next step puts into the transcript."""
         self._returned: dict[str, Cut] = {}
@@ -287,9 +290,10 @@ class _PricedRun(_EngineRun):
         """As without recalls, behind those that the last answer needed."""
         recalls = [message for cut in self._recalls for message in self._recall(cut)]
         self._recalls = []
-        self._places += [self._read] * len(recalls)
-        self._places += range(self._read, self._read + len(new))
-        self._read += len(new)
+        read = len(self._held)
+        self._places += [read] * len(recalls)
+        self._held += range(len(self._places), len(self._places) + len(new))
+        self._places += range(read, read + len(new))
         self._moment = Moment(meeting.seconds_since_call, meeting.model, meeting.provider, meeting.cold)
         return [self._in_epoch(cut) for cut in super().step([*recalls, *new], call, meeting)]
 
@@ -299,8 +303,8 @@ class _PricedRun(_EngineRun):
 
     def _recall(self, cut: Cut) -> tuple[Message, Message]:
         """The call of a recall and its result."""
-        position = self._places.index(cut.position, cut.position)
-        part = self._engine.transcript.messages[position].parts[cut.part]
+        message = self._engine.transcript.messages[self._held[cut.position]]
+        part = message.parts[cut.part]
         assert isinstance(part, ToolResult | ToolCall)
         origin = part.call_id if isinstance(part, ToolResult) else part.id
         text = part.text
@@ -427,6 +431,7 @@ def _engine_policy(name: str, what: str, settings: Settings, choose: Choose = ch
         what,
         lambda conversation: run(settings, conversation, choose),
         lambda conversation: run(gateless, msgspec.structs.replace(conversation, window=0, reserve=0)),
+        learns=run is _PricedRun,
     )
 
 

@@ -41,8 +41,27 @@ class Missed(msgspec.Struct, frozen=True, rename="camel"):
     recalls_by_kind: Mapping[str, int] = {}
 
 
+class Detected(msgspec.Struct, frozen=True, rename="camel"):
+    """One policy on one session where recalls are those that the detector finds: the likeliest figure."""
+
+    cost: float
+    """As in `Figures`, recalls not charged. A policy that learns from recalls cuts differently here."""
+    suffix_cost: float
+    recall_cost: float
+    breaks: int
+    missed: Missed
+
+    @property
+    def net_cost(self) -> float:
+        """The cost under the provider's rules, recalls charged."""
+        return self.cost + self.recall_cost
+
+
 class Figures(msgspec.Struct, frozen=True, rename="camel"):
-    """One policy on one session. Costs are in base input tokens, over all its LLM calls."""
+    """One policy on one session. Costs are in base input tokens, over all its LLM calls.
+
+    Recalls are those that the upper bound of need finds, so that what is saved is the lower figure.
+    """
 
     policy: str
     cost: float
@@ -72,6 +91,8 @@ class Figures(msgspec.Struct, frozen=True, rename="camel"):
     missed_at_random: Missed = Missed()
     missed_oldest_first: Missed = Missed()
     missed_largest_first: Missed = Missed()
+    detected: Detected | None = None
+    """The same under the detector; None where losses were not looked for, or knowing the future."""
 
     @property
     def net_cost(self) -> float:

@@ -34,18 +34,24 @@ from prunewise.replay.loss import (
     random_cuts,
     summed,
 )
-from prunewise.replay.needs import Need, need_events
+from prunewise.replay.needs import DETECTOR, UPPER, Need, Ruler, need_events
 from prunewise.replay.optimum import Candidate, Optimum, optimum
 from prunewise.replay.policies import CEILING, OPTIMAL, POLICIES, Conversation, Cut, Meeting, Policy, Run
-from prunewise.replay.results import Figures, Missed, SessionRow, WorstRecall
+from prunewise.replay.results import Detected, Figures, Missed, SessionRow, WorstRecall
 from prunewise.replay.timeline import FEWEST_CALLS, Series, Timeline, series, timeline
 from prunewise.settings import DEFAULTS, Settings
 from prunewise.transcript import Message, ToolCall, ToolResult
 
 _Baseline = Callable[[Epoch, Iterable[Cut], str], tuple[Cut, ...]]
+_Cuts = list[tuple[Cut, ...]]
+"""Epoch by epoch."""
 
 MOST_WORST = 5
 """How many of a policy's worst recalls a row keeps."""
+
+
+KEY_LENGTH = 400
+"""How much a row keeps of what was missed, in characters."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -79,14 +85,13 @@ class Net:
     def __init__(self, recording: Recording, question: Question) -> None:
         self._replay = _Replay(recording, msgspec.structs.replace(question, with_loss=True))
 
-    def of(self, policy: Policy) -> tuple[float, float, int, int]:
+    def of(self, policy: Policy, ruler: Ruler = UPPER) -> tuple[float, float, int, int]:
         """The cost without pruning, what the policy saves of it net of breaks and recalls, in base input
         tokens; how many blocks it takes out, and how many of them come back.
         """
         replay = self._replay
-        cuts = replay.cuts(policy.start)
+        cuts, lost = replay.run(policy, ruler)
         bill = lookback_bill(replay.account, billed(cuts))
-        lost = replay.losses(cuts)
         tally = summed(lost)
         base = replay.bare.total
         saved = base - bill.total - replay.recall_cost(lost, bill)
@@ -109,6 +114,8 @@ class _Replay:
         self.names = [_names(epoch) for epoch in recording.epochs]
         """The tool of each call, epoch by epoch."""
         self._optima: dict[str, Optimum] = {}
+        self._untaught: dict[str, _Cuts] = {}
+        """What policies cut that learn from no recall, by name."""
 
     def row(self, size: int, project: str) -> SessionRow:
         """All that is to be said of the session."""
@@ -121,11 +128,10 @@ class _Replay:
         worst: list[WorstRecall] = []
         plotted: list[Series] = []
         for policy in question.policies:
-            cuts = self.cuts(policy.start)
+            cuts, lost = self.run(policy, UPPER)
             if question.with_timeline and len(calls) >= FEWEST_CALLS and any(cuts):
                 bill = lookback_bill(self.account, billed(cuts))
                 plotted.append(series(policy.name, self.account, billed(cuts), bill))
-            lost = self.losses(cuts)
             figures.append(self.figures(policy, cuts, lost))
             worst += self.worst(policy.name, lost)
         if question.with_optimal:
@@ -171,20 +177,30 @@ class _Replay:
         for epoch in self.recording.epochs:
             yield from candidates(epoch, rules, self.recording.vocabulary, self.recording.cwd)
 
-    def cuts(self, start: Callable[[Conversation], Run]) -> list[tuple[Cut, ...]]:
-        """What a policy cuts, epoch by epoch, told of the recalls that its cuts lead to."""
-        return self._run(start, self.needs)
+    def run(self, policy: Policy, ruler: Ruler) -> tuple[_Cuts, list[Loss]]:
+        """What a policy cuts, told of the recalls that its cuts lead to, and what that loses."""
+        if policy.name in self._untaught:
+            cuts = self._untaught[policy.name]
+            return cuts, self.losses(cuts, ruler)
+        watches = self._watches(ruler)
+        cuts = self._run(policy.start, watches)
+        if not policy.learns:
+            self._untaught[policy.name] = cuts
+        return cuts, [watch.loss() for watch in watches] if self.needs else []
 
     def supply(self, policy: Policy) -> list[list[Candidate]]:
         """What a policy could cut, and from when on, epoch by epoch; no recall is held against it."""
         return [
             [Candidate(cut.position, cut.removed, cut.call) for cut in made if cut.removed > 0]
-            for made in self._run(policy.eager, ())
+            for made in self._run(policy.eager, [Watch(epoch, (), UPPER) for epoch in self.recording.epochs])
         ]
 
-    def _run(
-        self, start: Callable[[Conversation], Run], needs: Sequence[Sequence[Need]]
-    ) -> list[tuple[Cut, ...]]:
+    def _watches(self, ruler: Ruler) -> list[Watch]:
+        epochs = self.recording.epochs
+        needs = self.needs or [()] * len(epochs)
+        return [Watch(epoch, needed, ruler) for epoch, needed in zip(epochs, needs, strict=True)]
+
+    def _run(self, start: Callable[[Conversation], Run], watches: Sequence[Watch]) -> _Cuts:
         recording, question = self.recording, self.question
         fitted = self.account.calibration
         conversation = Conversation(
@@ -198,21 +214,19 @@ class _Replay:
         )
         run = start(conversation)
         return [
-            _run_epoch(run, epoch, Watch(needed), first=index == 0)
-            for index, (epoch, needed) in enumerate(
-                zip(recording.epochs, needs or [()] * len(recording.epochs), strict=True)
-            )
+            _run_epoch(run, epoch, watch, first=index == 0)
+            for index, (epoch, watch) in enumerate(zip(recording.epochs, watches, strict=True))
         ]
 
-    def losses(self, cuts: Sequence[tuple[Cut, ...]]) -> list[Loss]:
+    def losses(self, cuts: Sequence[tuple[Cut, ...]], ruler: Ruler = UPPER) -> list[Loss]:
         """What the cuts lose, epoch by epoch."""
         return [
-            losses(epoch, made, needs)
+            losses(epoch, made, needs, ruler)
             for epoch, made, needs in zip(self.recording.epochs, cuts, self.needs, strict=False)
         ]
 
-    def figures(self, policy: Policy, cuts: list[tuple[Cut, ...]], lost: list[Loss]) -> Figures:
-        """What a policy comes to."""
+    def figures(self, policy: Policy, cuts: _Cuts, lost: list[Loss]) -> Figures:
+        """What a policy comes to under the upper bound, and beside it under the detector."""
         bill, suffix = lookback_bill(self.account, billed(cuts)), suffix_bill(self.account, billed(cuts))
         recalls = self.recall_cost(lost, bill)
         best = None
@@ -239,7 +253,17 @@ class _Replay:
                 self.missed_by(baseline, cuts)
                 for baseline in (random_cuts, oldest_first_cuts, largest_first_cuts)
             ),
+            detected=self.detected(policy),
         )
+
+    def detected(self, policy: Policy) -> Detected | None:
+        """What a policy comes to where only the needs that the detector finds lead to recalls."""
+        if not self.needs:
+            return None
+        cuts, lost = self.run(policy, DETECTOR)
+        bill, suffix = lookback_bill(self.account, billed(cuts)), suffix_bill(self.account, billed(cuts))
+        recalls = self.recall_cost(lost, bill)
+        return Detected(bill.total, suffix.total, recalls, bill.breaks, _missed(summed(lost)))
 
     def optimal(self) -> Figures:
         """The hindsight optimum over the documented supply, as if it were a policy."""
@@ -248,7 +272,7 @@ class _Replay:
     def ceiling(self) -> Figures:
         """What could be saved with no loss, as if it were a policy."""
         supply = [
-            ceiling.candidates(epoch, needs)
+            ceiling.candidates(epoch, needs, UPPER)
             for epoch, needs in zip(self.recording.epochs, self.needs, strict=False)
         ]
         return self.hindsight(CEILING, optimum(self.account, supply))
@@ -355,8 +379,8 @@ class _Replay:
                 recall.position,
                 recall.part,
                 recall.tokens,
-                recall.need.kind,
-                recall.need.key,
+                recall.evidence.kind,
+                recall.evidence.key[:KEY_LENGTH],
                 recall.serves,
                 recall.strategy,
             )
