@@ -18,6 +18,12 @@ def marked(row: CacheRules, name: str, text: str) -> str:
     return f"{text} (a)" if name in row.assumed else text
 
 
+def changed(row: CacheRules) -> str:
+    if row.drops_reasoning:
+        return marked(row, "drops_reasoning", "drops reasoning")
+    return marked(row, "signed", "is refused" if row.signed else "is sent")
+
+
 def line(row: CacheRules) -> str:
     write = f"{row.write:g}" if row.write == row.write_1h else f"{row.write:g}, {row.write_1h:g}"
     lives = [duration(row.time_to_live)] + [duration(row.longest)] * (row.longest != row.time_to_live)
@@ -33,13 +39,17 @@ def line(row: CacheRules) -> str:
         marked(row, time, " to ".join(lives)),
         marked(row, "minimum", least),
         held,
+        changed(row),
         row.source,
     )
     return "| " + " | ".join(cells) + " |"
 
 
 def table() -> str:
-    head = "| family | read | write | lives | least | holds | source |\n|---|---|---|---|---|---|---|\n"
+    head = (
+        "| family | read | write | lives | least | holds | a changed prefix | source |\n"
+        "|---|---|---|---|---|---|---|---|\n"
+    )
     return head + "".join(f"{line(row)}\n" for row in (*RULES, UNKNOWN))
 
 

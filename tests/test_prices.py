@@ -83,7 +83,7 @@ def test_every_row_has_a_source_and_a_day():
 def test_every_row_is_reached_before_its_providers_default():
     defaults: set[str] = set()
     for row in RULES:
-        assert row.provider not in defaults, row.family
+        assert row.fallback or row.provider not in defaults, row.family
         if row.fallback:
             defaults.add(row.provider)
     assert defaults == {row.provider for row in RULES}
@@ -341,3 +341,139 @@ def test_a_price_file():
 def test_a_price_file_that_cannot_be_used_says_where(data: dict[str, Any], said: str):
     with pytest.raises(SettingsError, match=re.escape(said)):
         parse_prices(data)
+
+
+# ---------------------------------------------------------------- what comes of a changed prefix
+
+
+def spellings(name: str, dotted: str, day: str) -> list[str]:
+    """One Claude model, as those who sell it write it."""
+    return [
+        name,
+        f"{name}-{day}",
+        f"{name}-latest",
+        f"{name}[1m]",
+        f"{name}-thinking",
+        f"{name}@{day}",
+        f"anthropic/{dotted}",
+        f"anthropic/{dotted}:thinking",
+        f"openrouter/anthropic/{dotted}",
+        dotted,
+        f"anthropic:{name}",
+        f"bedrock:us.anthropic.{name}",
+        f"anthropic.{name}",
+        f"us.anthropic.{name}-{day}-v1:0",
+        f"global.anthropic.{name}-v1:0",
+        f"bedrock/eu.anthropic.{name}-{day}-v1:0",
+        f"arn:aws:bedrock:us-east-1:1:inference-profile/us-gov.anthropic.{name}-v1:0",
+        f"vertex_ai/{name}@{day}",
+        f"publishers/anthropic/models/{name}",
+        f"databricks-{name}",
+        f"anthropic--{name}",
+        name.upper(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "signed"),
+    [
+        ("fable", "5.1", True),
+        ("fable", "5.2", True),
+        ("mythos", "5.2", True),
+        ("opus", "5.5", True),
+        ("sonnet", "5.5", True),
+        ("haiku", "5.5", True),
+        ("opus", "5.6", True),
+        ("fable", "6", True),
+        ("sonnet", "10", True),
+        ("mythos", "5.1", False),
+        ("fable", "5", False),
+        ("mythos", "5", False),
+        ("opus", "5", False),
+        ("sonnet", "5", False),
+        ("opus", "4.8", False),
+        ("opus", "4.5", False),
+        ("sonnet", "4.6", False),
+        ("sonnet", "4", False),
+        ("haiku", "4.5", False),
+    ],
+)
+@pytest.mark.parametrize("day", ["20260831", "20261109", "20250514"])
+def test_which_signatures_bind_in_every_spelling(family: str, version: str, signed: bool, day: str):
+    name = f"claude-{family}-{version.replace('.', '-')}"
+    for written in spellings(name, f"claude-{family}-{version}", day):
+        rules = rules_for(written)
+        assert rules is not None
+        assert (written, rules.signed) == (written, signed)
+        assert not rules.drops_reasoning
+
+
+@pytest.mark.parametrize(
+    ("model", "drops"),
+    [
+        ("gpt-6.2", True),
+        ("gpt-6.2-astra", True),
+        ("gpt-6.2-sol", True),
+        ("gpt-6.2-sol-2026-11-17", True),
+        ("gpt-6-2-astra", True),
+        ("openai/gpt-6.2-sol", True),
+        ("openrouter/openai/gpt-6.2-astra:nitro", True),
+        ("openai:gpt-6.2-sol", True),
+        ("openai-responses:gpt-6.2-sol", True),
+        ("openai.gpt-6.2-sol-v1:0", True),
+        ("azure/gpt-6.2-astra", True),
+        ("gpt-6.2-codex", True),
+        ("gpt-6.3", True),
+        ("gpt-6.10-sol", True),
+        ("gpt-7", True),
+        ("gpt-7.1-astra", True),
+        ("gpt-6.1-sol", False),
+        ("gpt-6.1", False),
+        ("gpt-6-astra", False),
+        ("gpt-6", False),
+        ("gpt-6-2026-09-03", False),
+        ("gpt-6-luna-2026-02-22", False),
+        ("gpt-5.6-sol", False),
+        ("gpt-5.5", False),
+        ("gpt-5.2-codex", False),
+        ("gpt-4o", False),
+        ("o3", False),
+        ("codex-mini-latest", False),
+    ],
+)
+def test_which_models_drop_reasoning_behind_a_change(model: str, drops: bool):
+    rules = rules_for(model, "openai")
+    assert rules is not None
+    assert rules.drops_reasoning == drops
+    assert not rules.signed
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("claude-fable-5-20260101", "Claude Fable 5, Mythos 5"),
+        ("claude-opus-5-20260501", "Claude Opus 5"),
+        ("claude-sonnet-5-20260501", "Claude Opus 4, 4.1, 4.8, Sonnet 3.7 to 5"),
+        ("claude-sonnet-4-20250514", "Claude Opus 4, 4.1, 4.8, Sonnet 3.7 to 5"),
+        ("gpt-6-1106", "GPT-5.6 to 6"),
+    ],
+)
+def test_a_date_is_no_version(model: str, family: str):
+    rules = rules_for(model)
+    assert rules is not None
+    assert rules.family == family
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "family"),
+    [
+        ("claude-opus-6", "", "Claude, later"),
+        ("gpt-7", "", "GPT, later"),
+        ("own-deployment", "anthropic", "Claude, other"),
+        ("own-deployment", "openai", "OpenAI, other"),
+    ],
+)
+@pytest.mark.usefixtures("no_price_list")
+def test_a_model_that_is_not_known_is_said_to_be_so(model: str, provider: str, family: str):
+    known = found(model, provider)
+    assert (known.rules.family, known.default) == (family, True)

@@ -66,15 +66,20 @@ class CacheRules(msgspec.Struct, frozen=True):
     """How many positions back from a breakpoint an entry is found, itself the first; None: any."""
     signed: bool = False
     """Whether the signature of a thinking block covers everything before it: a change in front of one is
-    refused, unless that block and all later ones are left out."""
+    refused, unless that block and all later ones are left out. By default for accounts created since
+    2026-08-31; from Fable 5.2 on for all."""
+    drops_reasoning: bool = False
+    """Whether reasoning behind a change is dropped without an error: the answer comes, but without it."""
     assumed: tuple[str, ...] = ()
     """The fields that the provider does not state. What stands there is an assumption of ours."""
     fallback: bool = False
-    """A provider's default: it also answers for models of the provider that no other row knows."""
+    """Nothing is known of the models in it. A provider's last one also answers for all other models of it."""
 
 
 _CLAUDE = "platform.claude.com: prompt caching, pricing, model pages"
+_BINDING = f"{_CLAUDE}, prefix checks on thinking blocks"
 _OPENAI = "developers.openai.com: prompt caching guide, model pages"
+_UNCHANGED = f"{_OPENAI}, keep the prefix unchanged"
 _AZURE = "learn.microsoft.com: PromptCacheBreakpointConfig (12 h)"
 _GOOGLE = "ai.google.dev and Google Cloud: context caching"
 _LISTS = "genai-prices 0.2.3, litellm 1.110.2"
@@ -103,7 +108,7 @@ def _claude(
         time_to_live=5 * MINUTE,
         longest=HOUR,
         minimum=minimum,
-        source=_CLAUDE,
+        source=_BINDING if signed else _CLAUDE,
         checked=_CHECKED,
         breakpoints=4,
         lookback=20,
@@ -113,7 +118,15 @@ def _claude(
     )
 
 
-def _openai_breakpoints(family: str, models: str, read: float) -> CacheRules:
+def _openai_breakpoints(
+    family: str,
+    models: str,
+    read: float,
+    *,
+    drops_reasoning: bool = False,
+    fallback: bool = False,
+    assumed: tuple[str, ...] = (),
+) -> CacheRules:
     return CacheRules(
         family,
         "openai",
@@ -126,9 +139,12 @@ def _openai_breakpoints(family: str, models: str, read: float) -> CacheRules:
         time_to_live=30 * MINUTE,
         longest=12 * HOUR,
         minimum=1024,
-        source=f"{_OPENAI}; {_AZURE}",
+        source=f"{_UNCHANGED if drops_reasoning else _OPENAI}; {_AZURE}",
         checked=_CHECKED,
         breakpoints=4,
+        drops_reasoning=drops_reasoning,
+        fallback=fallback,
+        assumed=assumed,
     )
 
 
@@ -169,27 +185,50 @@ def _automatic(
 
 
 _TIMES = ("time_to_live", "longest")
+_ENDS = r"(?!\d|[.-]\d{1,2}(?!\d))"
+"""No further part of a version follows; a date may."""
 
 RULES: tuple[CacheRules, ...] = (
     _claude(
-        "Claude Fable, Mythos 5.1 and 5.2", r"claude-(fable|mythos)-5-[12]", 512, read=0.025, signed=True
+        "Claude Fable 5.1, 5.2, Mythos 5.2",
+        rf"claude-(fable-5-[12]|mythos-5-2){_ENDS}",
+        512,
+        read=0.025,
+        signed=True,
     ),
-    _claude("Claude Fable 5, Mythos 5", r"claude-(fable|mythos)-5", 512),
-    _claude("Claude Opus 5.5", r"claude-opus-5-5", 512, read=0.05),
-    _claude("Claude Sonnet 5.5", r"claude-sonnet-5-5", 1024, read=0.05, assumed=("minimum",)),
-    _claude("Claude Opus 5", r"claude-opus-5", 512),
+    _claude("Claude Mythos 5.1", rf"claude-mythos-5-1{_ENDS}", 512, read=0.025, assumed=("signed",)),
+    _claude("Claude Fable 5, Mythos 5", rf"claude-(fable|mythos)-5{_ENDS}", 512),
+    _claude("Claude Opus 5.5", rf"claude-opus-5-5{_ENDS}", 512, read=0.05, signed=True),
+    _claude(
+        "Claude Sonnet 5.5",
+        rf"claude-sonnet-5-5{_ENDS}",
+        1024,
+        read=0.05,
+        signed=True,
+        assumed=("minimum",),
+    ),
+    _claude("Claude Opus 5", rf"claude-opus-5{_ENDS}", 512),
     _claude("Claude Opus 4.7", r"claude-opus-4-7", 2048),
     _claude("Claude Opus 4.5, 4.6, Haiku 4.5", r"claude-(opus-4-[56]|haiku-4-5)", 4096),
-    _claude("Claude Haiku 5.5", r"claude-haiku-5-5", 4096, assumed=("minimum",)),
+    _claude("Claude Haiku 5.5", rf"claude-haiku-5-5{_ENDS}", 4096, signed=True, assumed=("minimum",)),
     _claude("Claude Haiku 3, 3.5", r"claude-(3(-5)?-haiku|haiku-3)", 2048),
     _claude(
         "Claude Opus 4, 4.1, 4.8, Sonnet 3.7 to 5",
-        r"claude-((opus|sonnet)-4|sonnet-[45]|3-[57]-sonnet|4-(opus|sonnet))",
+        rf"claude-((opus|sonnet)-4|sonnet-5{_ENDS}|3-[57]-sonnet|4-(opus|sonnet))",
         1024,
     ),
-    _claude("Claude, other", r"claude", 4096, assumed=("read", "minimum"), fallback=True),
-    _openai_breakpoints("GPT-6.1", r"gpt-6[.-]1", 0.05),
-    _openai_breakpoints("GPT-5.6 to 6", r"gpt-(5[.-][6-9]|6)", 0.1),
+    _claude(
+        "Claude, later",
+        r"claude-(fable|mythos|opus|sonnet|haiku)-([5-9]|\d\d)(?!\d)",
+        4096,
+        signed=True,
+        assumed=("read", "minimum", "signed"),
+        fallback=True,
+    ),
+    _claude("Claude, other", r"claude", 4096, assumed=("read", "minimum", "signed"), fallback=True),
+    _openai_breakpoints("GPT-6.2", rf"gpt-6[.-]2{_ENDS}", 0.05, drops_reasoning=True),
+    _openai_breakpoints("GPT-6.1", rf"gpt-6[.-]1{_ENDS}", 0.05),
+    _openai_breakpoints("GPT-5.6 to 6", rf"gpt-(5[.-][6-9]|6){_ENDS}", 0.1),
     _automatic(
         "GPT-5.5",
         "openai",
@@ -232,6 +271,14 @@ RULES: tuple[CacheRules, ...] = (
         step=128,
         time_to_live=10 * MINUTE,
         source=_OPENAI,
+    ),
+    _openai_breakpoints(
+        "GPT, later",
+        r"gpt-[6-9](?!\d)",
+        0.1,
+        drops_reasoning=True,
+        fallback=True,
+        assumed=("read", "write", "time_to_live", "longest", "drops_reasoning"),
     ),
     _automatic(
         "OpenAI, other",
@@ -501,20 +548,25 @@ _ALIASES = {
     "z-ai": "zai",
     "zhipuai": "zai",
 }
+_SELLER = re.compile(
+    r"(?:(?:anthropic|openai|openai-chat|openai-responses|bedrock|google(?:-gla|-vertex)?|vertexai|azure"
+    r"|openrouter|databricks)(?::|--?(?=claude|gpt)))+"
+)
 _DECORATION = re.compile(r"(\[\w+\]|@[\w.-]+|:[\w.-]+|-v\d+:\d+|-thinking|-fast)+$")
 _DEPLOYMENT = re.compile(
-    r"^((us|eu|apac|global|au|jp)\.)?(anthropic|amazon|meta|mistral|deepseek|qwen|moonshot)\."
+    r"^((us|us-gov|eu|apac|global|au|jp|ca)\.)?(anthropic|openai|amazon|meta|mistral|deepseek|qwen|moonshot)\."
 )
 
 
 def plain(model: str) -> str:
     """A model id without what agents and resellers put around it.
 
-    `anthropic/claude-opus-4.5`, `us.anthropic.claude-opus-4-5-20251101-v1:0`, `claude-opus-4-5[1m]`
-    and `models/gemini-2.5-pro` lose everything before and behind the maker's own id; Claude's version
-    numbers are written with dashes.
+    `anthropic/claude-opus-4.5`, `us.anthropic.claude-opus-4-5-20251101-v1:0`, `claude-opus-4-5[1m]`,
+    `anthropic:claude-opus-4-5` and `models/gemini-2.5-pro` lose everything before and behind the maker's own
+    id; Claude's version numbers are written with dashes.
     """
-    name = _DEPLOYMENT.sub("", model.strip().lower().rsplit("/", 1)[-1])
+    name = model.strip().lower().rsplit("/", 1)[-1]
+    name = _DEPLOYMENT.sub("", name[sold.end() :] if (sold := _SELLER.match(name)) else name)
     name = _DECORATION.sub("", name)
     return name.replace(".", "-") if name.startswith("claude") else name
 
@@ -532,7 +584,7 @@ def rules_for(model: str, provider: str = "") -> CacheRules | None:
         if re.match(row.models, name):
             return row
     maker = provider_name(provider)
-    for row in RULES:
+    for row in reversed(RULES):
         if row.fallback and row.provider == maker:
             return row
     return None
