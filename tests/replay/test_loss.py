@@ -23,6 +23,7 @@ from tests.build import (
 from tests.replay.needles import Needle, plant
 
 from prunewise import tools
+from prunewise.condense import without_noise
 from prunewise.formats.detect import read_recording
 from prunewise.recording import Epoch, LLMCall
 from prunewise.replay.loss import (
@@ -139,10 +140,6 @@ def test_only_what_still_stands_as_it_stood_meets_a_need(kind: str, marker: str,
 
 # ---- rulers
 
-NAMES = epoch(
-    bash("c", "run", "old_a new_b parse_header"), assistant("on"), *(assistant("x") for _ in range(4))
-)
-
 
 @pytest.mark.parametrize(
     ("shown", "answers", "detector", "upper"),
@@ -151,13 +148,15 @@ NAMES = epoch(
         pytest.param("a few plainer words somewhere here", ["plainer words somewhere here"], 1, 1,
             id="four and more, of 24 letters"),
         pytest.param("go to the end of it", ["to the end of it"], 0, 0, id="four short words"),
-        pytest.param("found parse_header", ["parse_header"], 0, 1, id="one reference"),
-        pytest.param("found parse_header, ErrorX", ["parse_header: ErrorX"], 1, 1, id="two references"),
-        pytest.param("found parse_header, a_bc", ["parse_header a_bc"], 1, 1, id="a reference and a name"),
-        pytest.param("found a_bc", ["a_bc"], 0, 0, id="one short name"),
-        pytest.param("found a_bc, d_ef", ["a_bc d_ef"], 1, 1, id="two short names"),
-        pytest.param("found a_bc, d_ef", ["a_bc", "d_ef"], 0, 0, id="in two answers"),
-        pytest.param("found a_bc, a_bc", ["a_bc a_bc"], 0, 0, id="one name twice"),
+        pytest.param("it is (`somewhere`) that \"everybody\" knows: plainly",
+            ["somewhere that everybody knows"], 1, 1, id="whatever punctuation is around the words"),
+        pytest.param("found parse_header", ["parse_header"], 1, 1, id="a name of ten characters"),
+        pytest.param("found ErrorX", ["ErrorX"], 0, 1, id="a shorter one"),
+        pytest.param("merged c0ffee1234567890", ["c0ffee1"], 1, 1, id="a hash by its first digits"),
+        pytest.param("ErrorX, a_bc", ["ErrorX a_bc"], 1, 1, id="two shorter names"),
+        pytest.param("ErrorX, a_bc", ["ErrorX", "a_bc"], 0, 2, id="in two answers"),
+        pytest.param("ErrorX ErrorX", ["ErrorX ErrorX"], 0, 1, id="one name twice"),
+        pytest.param("ab-57, ab-57.1", ["ab-57 ab-57.1"], 1, 1, id="two identifiers with hyphens"),
         pytest.param("TypeScript useState", ["TypeScript useState"], 0, 0, id="names that everybody knows"),
     ],
 )  # fmt: skip
@@ -210,6 +209,32 @@ def test_what_no_answer_has_seen_is_needed_by_the_upper_bound(cuts: list[Cut], e
     made = epoch(*steps, assistant("on"))
     assert [one.position for one in lost(made, *cuts, ruler=UPPER).recalls] == expected
     assert lost(made, *cuts, ruler=DETECTOR).recalls == ()
+
+
+PROGRESS = "".join(f"Receiving objects: {n}% ({n}/100)\n" for n in range(101))
+
+
+@pytest.mark.parametrize(
+    ("shown", "marker", "expected"),
+    [
+        pytest.param(f"start\n{PROGRESS}end\n", None, 0, id="noise alone went"),
+        pytest.param(f"start\n{PROGRESS}end\n", "start\n[left out]", 1, id="a line went with it"),
+        pytest.param(
+            "".join(f"line {n}\n" for n in range(100)), "line 0\n[...]\nline 99", 1, id="ordinary lines"
+        ),
+        pytest.param(
+            f"{PROGRESS}error: it broke\nthe end\n", "[left out]\nthe end", 1, id="what tells of failure"
+        ),
+        pytest.param("same line\n" * 200 + "end\n", None, 0, id="lines that repeat"),
+        pytest.param("one\ntwo\nthree\n", "[header]\none\ntwo\nthree", 0, id="nothing went"),
+    ],
+)
+def test_what_is_proven_to_be_noise_need_not_be_seen(shown: str, marker: str | None, expected: int):
+    """Without a marker of its own, an output keeps all but its noise."""
+    made = epoch(bash("c", "run", shown), assistant("on"))
+    kept = without_noise(shown) if marker is None else marker
+    assert kept is not None
+    assert len(lost(made, cut(1, 1, f"[shorter]\n{kept}"), ruler=UPPER).recalls) == expected
 
 
 def test_an_input_is_a_source_like_any_other():

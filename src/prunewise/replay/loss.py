@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from prunewise.condense import without_noise
 from prunewise.recording import Epoch
 from prunewise.replay.needs import (
     KINDS,
@@ -263,11 +264,11 @@ class _Recalled:
 
 
 def _kept(epoch: Epoch, cut: Cut) -> str:
-    """The lines of a part that a cut leaves as they stood."""
+    """The lines of a result that a cut leaves as they stood, or without noise."""
     part = epoch.messages[cut.position].parts[cut.part]
-    if not isinstance(part, ToolResult) or not cut.marker:
+    if not isinstance(part, ToolResult) or "\n" not in cut.marker:
         return ""
-    stood = _lines(part.text)
+    stood = _lines(part.text) | _lines(without_noise(part.text) or "")
     return "\n".join(line for line in cut.marker.split("\n") if line in stood)
 
 
@@ -277,7 +278,7 @@ def shows(kept: str, evidence: Evidence) -> bool:
         case "page":
             return False
         case "unseen":
-            return _lines(evidence.key) <= _shown(kept, _lines)
+            return _lines(without_noise(evidence.key) or evidence.key) <= _shown(kept, _lines)
         case "old-line":
             return evidence.key in kept and bool(Lines((evidence.key,)).shown_by(kept))
         case "copied-words":

@@ -46,15 +46,16 @@ KINDS: tuple[NeedKind, ...] = (
 )
 """Kinds of evidence, in the order in which a need holds them and a recall is put down to them."""
 
-REFERENCE_LENGTH = 6
-"""The shortest reference that counts by itself, in characters."""
+REFERENCE_LENGTH = 10
+"""From so many characters on a name is a reference, and points at where it stood by itself."""
 NAME_LENGTH = 4
-"""The shortest name that counts beside another, in characters."""
+"""The shortest name that counts, in characters."""
 LINE_LENGTH = 12
 """The shortest line of an edit's old text that counts by itself, in characters."""
-RUN_WORDS = 4
+SHORT_LINE_LENGTH = 6
+"""The shortest that counts where an old text has no longer one."""
 RUN_LENGTH = 24
-"""The shortest run of copied words that counts, in words and in characters."""
+"""The shortest run of four copied words that counts, in characters."""
 _LONGEST_WORD = 80
 """Longer runs of letters and digits are encoded data."""
 
@@ -122,15 +123,12 @@ class Ruler(msgspec.Struct, frozen=True):
 
 DETECTOR = Ruler(
     "detector",
-    {"old-line": 1, "copied-words": 1, "reference": 0.5, "name": 0.5, "line-number": 1},
+    {"old-line": 1, "copied-words": 1, "reference": 1, "name": 0.5, "line-number": 1},
     number_calls=3,
 )
 """The likeliest: tuned on outputs that were labelled by reading."""
-UPPER = Ruler(
-    "upper bound",
-    {"unseen": 1, "old-line": 1, "copied-words": 1, "page": 1, "reference": 1, "name": 0.5, "line-number": 1},
-)
-"""Errs on the side of need."""
+UPPER = Ruler("upper bound", dict.fromkeys(KINDS, 1.0))
+"""Errs on the side of need: any evidence is enough, and so is that no answer had seen the output."""
 
 
 # --------------------------------------------------------------- references
@@ -139,6 +137,8 @@ _CHUNK = re.compile(rf"[A-Za-z0-9_./@+-]{{{NAME_LENGTH},}}")
 _NO_WORD = re.compile(r"[^A-Za-z0-9_]+")
 _HASH = re.compile(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}")
 _HASH_LENGTH = 7
+_ID = re.compile(r"[A-Za-z0-9_.]+(?:-[A-Za-z0-9_.]+)+")
+_LONGEST_ID = 40
 _FILE = re.compile(r"([^/]+/[^/]*[A-Za-z0-9_-]\.[A-Za-z][A-Za-z0-9]{0,5})\.?")
 _ESCAPES = ("\\n", "\\r", "\\t")
 
@@ -147,9 +147,9 @@ def names(text: str) -> set[str]:
     """All names in a text, rare or not.
 
     A name is a word of at least 4 letters, digits and underscores that is no ordinary word: it has an
-    underscore inside, a digit, or capitals inside beside small letters; the first 7 digits of a hexadecimal
-    hash; or the last two names of a path to a file with an extension. With 6 characters and more it is a
-    reference, and counts by itself.
+    underscore inside, a digit, or capitals inside beside small letters; an identifier with hyphens and a
+    digit (`ab-12.3`); the first 7 digits of a hexadecimal hash; or the last two names of a path to a file
+    with an extension. A hash, or one of 10 characters and more, is a reference.
     """
     found: set[str] = set()
     for chunk in set(_CHUNK.findall(_unescaped(text))):
@@ -188,6 +188,8 @@ def _common() -> frozenset[str]:
 def _names_of(chunk: str) -> tuple[str, ...]:
     """The names in a run of characters without a gap."""
     found = [_shortened(word) for word in _NO_WORD.split(chunk) if _is_name(word)]
+    if "-" in chunk:
+        found += [one for one in map(_trimmed, _ID.findall(chunk)) if _is_id(one)]
     if "/" in chunk:
         file = _FILE.fullmatch("/".join(chunk.rsplit("/", 2)[-2:]))
         if file is not None:
@@ -204,13 +206,22 @@ def _is_name(word: str) -> bool:
     return not (core.islower() or core.isupper() or core[1:].islower())
 
 
+def _trimmed(word: str) -> str:
+    return word.strip("._")
+
+
+def _is_id(word: str) -> bool:
+    return NAME_LENGTH <= len(word) <= _LONGEST_ID and any(map(str.isdigit, word))
+
+
 def _shortened(word: str) -> str:
     """A hash by its first digits, as far as people write it; any other word as it is."""
     return word[:_HASH_LENGTH] if _HASH.fullmatch(word) else word
 
 
 def _kind_of(name: str) -> NeedKind:
-    return "reference" if len(name.strip("_")) >= REFERENCE_LENGTH else "name"
+    long = len(name.strip("_")) >= REFERENCE_LENGTH
+    return "reference" if long or _HASH.fullmatch(name) else "name"
 
 
 def _unescaped(text: str) -> str:
@@ -223,14 +234,19 @@ def _unescaped(text: str) -> str:
 
 # --------------------------------------------------------------- copied words, numbers of lines
 
-_WORD = re.compile(r"\w+")
+_AROUND = "`\"'(),;:.*[]{}<>"
+"""What may stand around a word."""
 _LINE_NUMBER = re.compile(r"^[ \t]*(\d{2,6})[ \t]*[:|\t\u2192-]|:(\d{2,6})\b|^@@ -(\d{2,6})", re.MULTILINE)
 _NUMBER = re.compile(r"(?<![\w.])(\d{2,6})p?(?![\w.])")
 
 
 def runs(text: str) -> set[str]:
-    """All runs of four words in a text that come to at least 24 characters, one space between words."""
-    words = _WORD.findall(_unescaped(text))
+    """All runs of four words in a text that come to at least 24 characters, one space between words.
+
+    A word is what stands between white space, without the punctuation around it.
+    """
+    bare = (word.strip(_AROUND) for word in _unescaped(text).split())
+    words = [word for word in bare if word]
     joined = map(" ".join, zip(words, words[1:], words[2:], words[3:], strict=False))
     return {run for run in joined if len(run) >= RUN_LENGTH}
 
@@ -261,7 +277,7 @@ def old_lines(arguments: Mapping[str, Any]) -> list[str]:
         long = [line for line in lines if len(line) >= LINE_LENGTH]
         if not long:
             longest = max(lines, key=len)
-            long = [longest] if len(longest) >= REFERENCE_LENGTH else []
+            long = [longest] if len(longest) >= SHORT_LINE_LENGTH else []
         found.update(dict.fromkeys(long))
     return list(found)
 
@@ -304,7 +320,7 @@ class Lines:
         self._short: dict[str, list[str]] = {}
         for line in sorted(set(wanted)):
             tails, length = (
-                (self._tails, LINE_LENGTH) if len(line) >= LINE_LENGTH else (self._short, REFERENCE_LENGTH)
+                (self._tails, LINE_LENGTH) if len(line) >= LINE_LENGTH else (self._short, SHORT_LINE_LENGTH)
             )
             tails.setdefault(line[-length:], []).append(line)
 
@@ -321,7 +337,7 @@ class Lines:
             if candidates is not None:
                 found.update(wanted for wanted in candidates if line.endswith(wanted))
             if short:
-                candidates = short.get(line[-REFERENCE_LENGTH:])
+                candidates = short.get(line[-SHORT_LINE_LENGTH:])
                 if candidates is not None:
                     found.update(wanted for wanted in candidates if line.endswith(wanted))
         return found
@@ -340,7 +356,7 @@ def need_events(
 
     - `old-line`: a line of an edit's old text;
     - `copied-words`: a run of four words, 24 characters and more;
-    - `reference`, `name`: a rare name of 6 characters and more, or of 4 and 5;
+    - `reference`, `name`: a rare name of 10 characters and more, or a shorter one;
     - `line-number`: in arguments, the number of a line that an output showed;
     - `page`: a write to, or an edit of, a file that was read since its last change; held by the results of
       those reads, or the input of the write that made it;
