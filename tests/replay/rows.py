@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from prunewise.replay.harness import Found
-from prunewise.replay.results import Figures, Missed, SessionRow, WorstRecall
+from prunewise.replay.results import Detected, Figures, Missed, SessionRow, WorstRecall
 from prunewise.replay.timeline import CutMark, Series, Timeline
 
 
@@ -112,6 +112,7 @@ def rich_rows(
                     recall_cost=10.0,
                     dollars=0.11,
                     own_optimum=0.7 * none,
+                    detected=Detected(none * (0.9 if index % 3 else 1.1), none, 4.0, 1, Missed(6, 600, 1, 1)),
                     **removed,
                 ),
                 figures(named, none * 0.8, recall_cost=5.0, dollars=0.08, own_optimum=0.7 * none, **removed),

@@ -50,7 +50,7 @@ def test_keys_are_stable():
         "policy", "net", "gross", "suffixNet", "suffix", "recallCost", "acted", "gained", "lost",
         "optimumShare", "ownOptimum", "ownOptimumShare", "breaks", "breaksPer100Calls", "peak", "final",
         "compactionsAvoided", "callsGained", "removed", "removedByStrategy", "removedByTool", "dollars",
-        "missed", "missedAtRandom", "missedOldestFirst", "missedLargestFirst",
+        "missed", "missedAtRandom", "missedOldestFirst", "missedLargestFirst", "detected",
     ]  # fmt: skip
     assert found["excluded"][0]["source"] == f"/{SECRET}excluded"
     assert found["copies"][0]["llmCalls"] == 3
@@ -121,6 +121,8 @@ def test_there_is_a_row_a_session_and_policy(tmp_path: Path):
     assert mine["net_cost"] == mine["cost"] + mine["recall_cost"]
     assert (mine["removed_dedupe"], mine["removed_masking"], mine["removed_otherwise"]) == (400, 200, 0)
     assert (mine["missed_at_random_tokens"], mine["recalls_old_line"]) == (640, 1)
+    assert mine["detected_net_cost"] == mine["detected_cost"] + mine["detected_recall_cost"] == 1104
+    assert next(one for one in found if one["policy"] == "none")["detected_net_cost"] is None
     assert mine["started"].isoformat() == "2023-11-14T22:13:20.250000+00:00"
     (bad,) = [one for one in found if one["error"] is not None]
     assert (bad["error"], bad["policy"], bad["bytes"]) == (f"{SECRET}reason", None, 5)

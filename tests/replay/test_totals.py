@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from tests.replay.rows import candidate, figures, pair, rich_rows, session
 
-from prunewise.replay.results import ErrorRow, Missed, Row, SessionRow, WorstRecall
+from prunewise.replay.results import Detected, ErrorRow, Missed, Row, SessionRow, WorstRecall
 from prunewise.replay.totals import Interval, PolicyTotals, Totals, gather, percent, signed
 
 
@@ -58,6 +58,31 @@ def test_costs_are_those_of_the_sums_and_of_the_sessions():
     assert [one.source for one in totals.sessions] == ["a", "b", "c"]
     assert totals.sessions[1].changes == pytest.approx((0, 0.275))
     assert totals.all.largest_share == pytest.approx(0.5)
+
+
+def test_what_the_detector_finds_stands_beside_the_upper_bound():
+    def of(name: str, none: float, lower: float, likely: float) -> SessionRow:
+        detected = Detected(likely - 5, likely, 5, 1, Missed(4, 100, 1, 2, {"old-line": 1}))
+        return session(
+            name,
+            figures("none", none, detected=Detected(none, none, 0, 0, Missed())),
+            figures("documented", lower, removed=100, missed=Missed(4, 100, 3, 9), detected=detected),
+        )
+
+    rows = [of("a", 1000, 990, 900), of("b", 1000, 1200, 1010)]
+    mine = documented(gather(rows))
+    found = mine.detected
+    assert found is not None
+    assert (mine.net.change, found.net.change) == pytest.approx((0.095, -0.045))
+    assert (found.net.worst, found.gained, found.lost, found.recall_cost) == (pytest.approx(0.01), 1, 1, 10)
+    assert (mine.missed.recalls, found.missed.recalls, found.missed.recalls_per_100_blocks) == (6, 2, 25)
+    assert found.net.interval is None
+    more = documented(gather([of(f"{n:02}", 1000, 990, 900) for n in range(12)])).detected
+    assert more is not None
+    assert more.net.interval is not None
+    assert more.net.interval.low == pytest.approx(-0.1)
+    # Where some session was replayed without it, it is not known.
+    assert documented(gather([*rows, pair("c", 1000, 900)])).detected is None
 
 
 def test_p5_and_p1_are_the_sessions_that_so_many_do_worse_than():

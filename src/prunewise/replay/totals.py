@@ -118,12 +118,25 @@ class Dollars(msgspec.Struct, frozen=True, rename="camel"):
     policy: float
 
 
+class DetectedTotals(msgspec.Struct, frozen=True, rename="camel"):
+    """One policy over all sessions of a block where recalls are those that the detector finds."""
+
+    net: Cost
+    """Under the providers' rules, recalls charged: the likeliest figure."""
+    gained: int
+    """Sessions that cost less."""
+    lost: int
+    """Sessions that cost more."""
+    recall_cost: float
+    missed: Lost
+
+
 class PolicyTotals(msgspec.Struct, frozen=True, rename="camel"):
-    """One policy over all sessions of a block."""
+    """One policy over all sessions of a block, where recalls are those that the upper bound of need finds."""
 
     policy: str
     net: Cost
-    """The headline: under the providers' rules, recalls charged."""
+    """The headline: under the providers' rules, recalls charged. What it saves is the lower figure."""
     gross: Cost
     """Under the providers' rules, recalls not charged."""
     suffix_net: Cost
@@ -160,6 +173,8 @@ class PolicyTotals(msgspec.Struct, frozen=True, rename="camel"):
     missed_at_random: Lost
     missed_oldest_first: Lost
     missed_largest_first: Lost
+    detected: DetectedTotals | None = None
+    """The same under the detector of need; None where it was not looked for."""
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel"):
@@ -375,6 +390,9 @@ class _Numbers(NamedTuple):
     removed: float
     compactions_avoided: float
     calls_gained: float
+    detected: float
+    """The net cost under the detector; NaN where it was not looked for."""
+    detected_recall_cost: float
 
 
 _COLUMN = {name: index for index, name in enumerate(_Numbers._fields)}
@@ -385,7 +403,8 @@ class _Breakdown(NamedTuple):
 
     by_strategy: Mapping[str, int]
     by_tool: Mapping[str, int]
-    missed: tuple[Missed, Missed, Missed, Missed]
+    missed: tuple[Missed, Missed, Missed, Missed, Missed]
+    """Under the upper bound, of the three baselines, and under the detector."""
 
 
 _NOTHING_MISSED = Missed()
@@ -564,6 +583,8 @@ def _numbers(figures: Figures) -> _Numbers:
         figures.removed,
         figures.compactions_avoided,
         figures.calls_gained,
+        math.nan if figures.detected is None else figures.detected.net_cost,
+        math.nan if figures.detected is None else figures.detected.recall_cost,
     )
 
 
@@ -573,9 +594,10 @@ def _breakdown(figures: Figures) -> _Breakdown:
         figures.missed_at_random,
         figures.missed_oldest_first,
         figures.missed_largest_first,
+        _NOTHING_MISSED if figures.detected is None else figures.detected.missed,
     )
-    a, b, c, d = (_NOTHING_MISSED if one == _NOTHING_MISSED else one for one in missed)
-    return _Breakdown(figures.removed_by_strategy, figures.removed_by_tool, (a, b, c, d))
+    a, b, c, d, e = (_NOTHING_MISSED if one == _NOTHING_MISSED else one for one in missed)
+    return _Breakdown(figures.removed_by_strategy, figures.removed_by_tool, (a, b, c, d, e))
 
 
 def _without_copies(sessions: Sequence[_Session]) -> tuple[list[_Session], list[_Session]]:
@@ -632,6 +654,10 @@ class _Table:
         """The net costs: a row a session, a column a policy."""
         return self._numbers[:, :, _COLUMN["cost"]] + self._numbers[:, :, _COLUMN["recall_cost"]]
 
+    def detected(self) -> Floats:
+        """The net costs under the detector, likewise."""
+        return self._numbers[:, :, _COLUMN["detected"]]
+
     def block(self, min_calls: int, resampled: _Resampled) -> Block:
         """All policies over these sessions."""
         costs = self.column(0, "cost")
@@ -653,7 +679,7 @@ class _Table:
         optimum = self._optimum()
         broken = round(math.fsum(self.column(index, "breaks")))
         calls = sum(one.llm_calls for one in self.sessions)
-        removed, missed = self._breakdown(index)
+        removed, (*missed, detected) = self._breakdown(index)
         return PolicyTotals(
             self.policies[index],
             _cost(net, none, resampled.interval(index)),
@@ -677,6 +703,20 @@ class _Table:
             *removed,
             self._dollars(index),
             *missed,
+            detected=self._detected(index, resampled, detected),
+        )
+
+    def _detected(self, index: int, resampled: _Resampled, missed: Lost) -> DetectedTotals | None:
+        net, none = self.column(index, "detected"), self.column(0, "cost")
+        if not len(net) or np.isnan(net).any():
+            return None
+        changes = _changes(net, none)
+        return DetectedTotals(
+            _cost(net, none, resampled.detected(index)),
+            int(np.count_nonzero(changes < 0)),
+            int(np.count_nonzero(changes > 0)),
+            math.fsum(self.column(index, "detected_recall_cost")),
+            missed,
         )
 
     def _optimum(self) -> Floats | None:
@@ -695,7 +735,7 @@ class _Table:
         found = [one.breakdowns[index] for one in self.sessions if index in one.breakdowns]
         by_strategy = _summed(one.by_strategy for one in found)
         by_tool = _summed(one.by_tool for one in found)
-        lost = [_lost([one.missed[which] for one in found], len(self.sessions)) for which in range(4)]
+        lost = [_lost([one.missed[which] for one in found], len(self.sessions)) for which in range(5)]
         return (by_strategy, by_tool), tuple(lost)
 
     def changes(self) -> tuple[SessionChange, ...]:
@@ -810,10 +850,11 @@ class _Resampled:
     def __init__(self, table: _Table) -> None:
         sessions = len(table.sessions)
         self._totals: Floats | None = None
+        self._policies = len(table.policies)
         if sessions < FEWEST:
             return
         generator = np.random.default_rng(SEED)
-        columns = np.column_stack((table.column(0, "cost"), table.net()))
+        columns = np.column_stack((table.column(0, "cost"), table.net(), table.detected()))
         totals = np.zeros((RESAMPLES, columns.shape[1]))
         for at in range(RESAMPLES):
             drawn = np.bincount(generator.integers(0, sessions, sessions), minlength=sessions)
@@ -825,6 +866,10 @@ class _Resampled:
         if self._totals is None:
             return None
         return _interval(self._totals[:, 1 + policy] / self._totals[:, 0] - 1)
+
+    def detected(self, policy: int) -> Interval | None:
+        """Of a policy's change against none, under the detector."""
+        return self.interval(self._policies + policy)
 
     def difference(self, policy: int, other: int) -> Interval | None:
         """Of the difference between two policies' changes."""

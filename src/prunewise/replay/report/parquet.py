@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from prunewise.replay.needs import KINDS
 from prunewise.replay.report.share import Sharing
-from prunewise.replay.results import ErrorRow, Figures, Missed, Row, SessionRow
+from prunewise.replay.results import Detected, ErrorRow, Figures, Missed, Row, SessionRow
 
 BATCH = 2000
 """Rows that are written at a time."""
@@ -68,7 +68,13 @@ _MISSED = {
     for what in ("blocks", "tokens", "recalls", "faults")
 }
 _KINDS = {f"recalls_{kind.replace('-', '_')}": _WHOLE for kind in KINDS}
-FIGURES = pa.schema([*(_SESSION | _FIGURES | _MISSED | _KINDS | {"error": _TEXT}).items()])
+_DETECTED = {
+    "detected_cost": _REAL,
+    "detected_recall_cost": _REAL,
+    "detected_net_cost": _REAL,
+    "detected_recalls": _WHOLE,
+}
+FIGURES = pa.schema([*(_SESSION | _FIGURES | _MISSED | _KINDS | _DETECTED | {"error": _TEXT}).items()])
 """A row a session and policy; a file that could not be replayed has one with its error."""
 CANDIDATES = pa.schema(
     {
@@ -157,6 +163,18 @@ def _figures(figures: Figures) -> dict[str, Any]:
         **_missed("missed_oldest_first", figures.missed_oldest_first),
         **_missed("missed_largest_first", figures.missed_largest_first),
         **_kinds(figures.missed.recalls_by_kind),
+        **_detected(figures.detected),
+    }
+
+
+def _detected(found: Detected | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {
+        "detected_cost": found.cost,
+        "detected_recall_cost": found.recall_cost,
+        "detected_net_cost": found.net_cost,
+        "detected_recalls": found.missed.recalls,
     }
 
 
