@@ -63,11 +63,14 @@ def stands_for_input(arguments: Mapping[str, Any]) -> bool:
     return isinstance(text, str) and reference_in(text) is not None
 
 
-def output(tool: str, characters: int, reason: str, reference: str, *, images: int = 0) -> str:
-    """The marker of a tool's output that a strategy or a person let go, its images with it."""
+def output(
+    tool: str, characters: int, reason: str, reference: str, *, images: int = 0, files: int = 0
+) -> str:
+    """The marker of a tool's output that a strategy or a person let go, its images and files with it."""
     before, behind = _frame(tool, "output", reason)
-    pictures = f" and {count(images, 'image')}" if images else ""
-    return f"{before}{characters:,} characters{pictures}{behind}{reference} for all of it]"
+    attached = f" and {count(images, 'image')}" if images else ""
+    attached += f" and {count(files, 'file')}" if files else ""
+    return f"{before}{characters:,} characters{attached}{behind}{reference} for all of it]"
 
 
 def purged_input(tool: str, characters: int, reason: str, reference: str) -> str:

@@ -24,7 +24,7 @@ def recall(store: Store, reference: str) -> str:
 
     Up to `LIMIT` characters and then one line that names the full form; with `FULL` behind the
     reference, all of it. An input that was purged comes first, as JSON; an image stands as
-    `[image: image/png]`.
+    `[image: image/png]`, a file as `[file: application/pdf]`.
 
     Raises:
         RecallError: it leads to no output, with the reason in one line.
@@ -33,7 +33,7 @@ def recall(store: Store, reference: str) -> str:
 
 
 def recall_parts(store: Store, reference: str) -> list[Any]:
-    """The same as content blocks: one of type text, and behind it the images as the host stored them.
+    """The same as content blocks: one of type text, then the images and files as the host stored them.
 
     Raises:
         RecallError: it leads to no output, with the reason in one line.
@@ -93,9 +93,7 @@ def _marked(original: Original) -> str | None:
 
 
 def _laid_out(original: Original) -> str:
-    pieces = [
-        part.text if isinstance(part, Text) else f"[image: {part.media_type}]" for part in original.content
-    ]
+    pieces = [part.text if isinstance(part, Text) else part.label for part in original.content]
     output = "\n".join(pieces)
     if original.input is None:
         return output

@@ -42,10 +42,21 @@ class Thinking(msgspec.Struct, frozen=True, gc=False):
 
 
 class Image(msgspec.Struct, frozen=True, gc=False):
-    """An image, known only by its type and the length of its encoded data."""
+    """An image, or another file, known only by its type and the length of its encoded data."""
 
     media_type: str
+    """Empty where it is not told; of a file whose type is not told, what its host calls such a part."""
     data_length: int = 0
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is told to be something other than an image."""
+        return bool(self.media_type) and not self.media_type.startswith("image/")
+
+    @property
+    def label(self) -> str:
+        """What stands for it where text alone is shown."""
+        return f"[{'file' if self.is_file else 'image'}: {self.media_type}]"
 
 
 class ToolCall(msgspec.Struct, frozen=True, gc=False):
@@ -76,13 +87,18 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def has_image(self) -> bool:
-        """Whether any image is in it."""
+        """Whether any image or file is in it."""
         return any(type(part) is Image for part in self.content)
 
     @property
     def images(self) -> int:
         """How many images are in it."""
-        return [type(part) for part in self.content].count(Image)
+        return sum(isinstance(part, Image) and not part.is_file for part in self.content)
+
+    @property
+    def files(self) -> int:
+        """How many other files are in it."""
+        return sum(isinstance(part, Image) and part.is_file for part in self.content)
 
     @property
     def text(self) -> str:
@@ -110,9 +126,24 @@ class Opaque(msgspec.Struct, frozen=True, gc=False):
 
 Part = Text | Thinking | Image | ToolCall | ToolResult | Shell | Opaque
 
+_MOST_TOKENS = 10**9
+"""More than any LLM call has: a larger count is an error of whoever wrote it."""
+
+
+def token_count(value: object) -> int:
+    """A count of tokens as a program wrote it: a whole number, 0 for everything that cannot be a count
+    (negative, not finite, larger than 10**9, not a number).
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= _MOST_TOKENS:
+        return int(value)
+    return 0
+
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """What the provider counted for one LLM call, in tokens. `input` excludes the cache's share."""
+    """What the provider counted for one LLM call, in tokens. `input` excludes the cache's share.
+
+    Takes whatever a host or file says: each field is read as `token_count` does.
+    """
 
     input: int = 0
     output: int = 0
@@ -122,6 +153,15 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     """The share of `cache_write` that was written to live one hour."""
     total: int | None = None
     """The provider's own total, where it gives one."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            counted = token_count(value)
+            if counted != value or type(value) is not int:
+                msgspec.structs.force_setattr(self, name, counted)
+        if not self.total:
+            msgspec.structs.force_setattr(self, "total", None)
 
     @property
     def context_tokens(self) -> int:

@@ -1,15 +1,17 @@
 """What the live formats say of images, and of messages that come again in another shape."""
 
 import copy
+import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.wire import json_values
 
-from prunewise import formats
+from prunewise import Policy, Pruner, formats, markers, recall
 from prunewise.formats.reading import Json
-from prunewise.transcript import Image, ToolResult
+from prunewise.transcript import Image, Text, ToolResult
 
 NAMES = ("pi", "anthropic", "openai-chat", "openai-responses", "gemini")
 CACHED = {"cache_control": {"type": "ephemeral"}}
@@ -121,6 +123,148 @@ def test_there_are_as_many_images_as_were_read(name: str, value: Json):
             if isinstance(part, ToolResult):
                 images = [one for one in part.content if isinstance(one, Image)]
                 assert len(wire.images(value, at)) == len(images)
+
+
+def anthropic_result(*blocks: Json) -> list[Json]:
+    use = {"type": "tool_use", "id": "c", "name": "fetch", "input": {}}
+    return [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [answered([{"type": "text", "text": LONG}, *blocks])]},
+        {"role": "user", "content": "on"},
+    ]
+
+
+def chat_result(*blocks: Json) -> list[Json]:
+    call = {"id": "c", "type": "function", "function": {"name": "fetch", "arguments": "{}"}}
+    return [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": LONG}, *blocks]},
+        {"role": "user", "content": "on"},
+    ]
+
+
+def responses_result(*blocks: Json) -> list[Json]:
+    output = [{"type": "input_text", "text": LONG}, *blocks]
+    return [
+        {"role": "user", "content": "go"},
+        {"type": "function_call", "call_id": "c", "name": "fetch", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": output},
+        {"role": "user", "content": "on"},
+    ]
+
+
+def gemini_result(*parts: Json) -> list[Json]:
+    held = {"id": "c", "name": "fetch", "response": {"output": LONG}, "parts": list(parts)}
+    return [
+        {"role": "user", "parts": [{"text": "go"}]},
+        {"role": "model", "parts": [{"functionCall": {"id": "c", "name": "fetch", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": held}]},
+        {"role": "user", "parts": [{"text": "on"}]},
+    ]
+
+
+def pi_result(*blocks: Json) -> list[Json]:
+    call = {"type": "toolCall", "id": "c", "name": "fetch", "arguments": {}}
+    return [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [call]},
+        {"role": "toolResult", "toolCallId": "c", "content": [{"type": "text", "text": LONG}, *blocks]},
+        {"role": "user", "content": "on"},
+    ]
+
+
+LONG = "a line of it\n" * 900
+
+HOLDING: dict[str, tuple[str, Callable[..., list[Json]], Json]] = {
+    "anthropic, by id": (
+        "anthropic",
+        anthropic_result,
+        {"type": "document", "source": {"type": "file", "file_id": "f1"}, "title": "spec"},
+    ),
+    "anthropic, by address": (
+        "anthropic",
+        anthropic_result,
+        {"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}},
+    ),
+    "anthropic, encoded": (
+        "anthropic",
+        anthropic_result,
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}},
+    ),
+    "anthropic, an image by id": (
+        "anthropic",
+        anthropic_result,
+        {"type": "image", "source": {"type": "file", "file_id": "f2"}},
+    ),
+    "anthropic, to a container": (
+        "anthropic",
+        anthropic_result,
+        {"type": "container_upload", "file_id": "f3"},
+    ),
+    "chat, a file": ("openai-chat", chat_result, {"type": "file", "file": {"file_id": "f1"}}),
+    "chat, a sound": (
+        "openai-chat",
+        chat_result,
+        {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}},
+    ),
+    "chat, a film": (
+        "openai-chat",
+        chat_result,
+        {"type": "video_url", "video_url": {"url": "https://example.com/a.mp4"}},
+    ),
+    "responses, by id": ("openai-responses", responses_result, {"type": "input_file", "file_id": "f1"}),
+    "responses, by address": (
+        "openai-responses",
+        responses_result,
+        {"type": "input_file", "file_url": "https://example.com/a.pdf"},
+    ),
+    "responses, encoded": (
+        "openai-responses",
+        responses_result,
+        {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AA"},
+    ),
+    "responses, an image by id": (
+        "openai-responses",
+        responses_result,
+        {"type": "input_image", "file_id": "f2"},
+    ),
+    "gemini, by address": (
+        "gemini",
+        gemini_result,
+        {"fileData": {"mimeType": "application/pdf", "fileUri": "https://example.com/a.pdf"}},
+    ),
+    "gemini, as the library has it": (
+        "gemini",
+        gemini_result,
+        {"file_data": {"file_uri": "files/a", "mime_type": "video/mp4"}},
+    ),
+    "gemini, encoded": ("gemini", gemini_result, {"inlineData": {"mimeType": "audio/wav", "data": "AA"}}),
+    "gemini, of no kind that is known": ("gemini", gemini_result, {"handle": {"id": 1}}),
+    "pi, of no kind that is known": ("pi", pi_result, {"type": "resource_link", "uri": "file:///a"}),
+}
+
+
+@pytest.mark.parametrize(("name", "history", "block"), HOLDING.values(), ids=HOLDING)
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_file_in_a_result_stays_in_view_or_comes_back_with_it(
+    name: str, history: Callable[..., list[Json]], block: Json, by_hand: bool
+):
+    messages = history(block)
+    pruner = Pruner(name, Policy())
+    pruner.read(messages)
+    if by_hand:
+        pruner.prune_call("c")
+    done = pruner.project(messages, window=1_000, reserve=1)
+    assert [edit.position for edit in done.edits] == [2]
+    in_view = json.dumps(block) in json.dumps(done.request[2])
+    assert by_hand is False or not in_view
+    reference = markers.reference_in(done.edits[0].text)
+    assert reference is not None
+    assert in_view or block in recall.recall_parts(pruner.store, reference)
+    assert block in recall.recall_parts(pruner.store, reference)
+    assert recall.original(pruner.store, reference).content[0] == Text(LONG)
 
 
 # ---- shapes

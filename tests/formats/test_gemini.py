@@ -199,12 +199,83 @@ def test_calls_without_ids_are_matched_by_name_and_order():
     assert not any(one.reused_id for one in read.exchanges)
 
 
-def test_ids_that_are_made_up_stay_when_earlier_contents_go():
-    contents = without_ids(
-        [([("read", {"p": 1})], [("read", "one")]), ([("read", {"p": 2})], [("read", "two")])]
-    )
-    whole, rest = transcript(GEMINI, contents), transcript(GEMINI, contents[3:])
-    assert whole.exchanges[1].call.id == rest.exchanges[0].call.id
+def asked(*calls: tuple[str, int]) -> dict[str, Json]:
+    return {
+        "role": "model",
+        "parts": [{"functionCall": {"name": name, "args": {"p": number}}} for name, number in calls],
+    }
+
+
+def replied(*texts: str, name: str = "read", then: str = "") -> dict[str, Json]:
+    parts: list[Json] = [{"functionResponse": {"name": name, "response": {"output": text}}} for text in texts]
+    return {"role": "user", "parts": [*parts, {"text": then}] if then else parts}
+
+
+def said(text: str = "stop", role: str = "user") -> dict[str, Json]:
+    return {"role": role, "parts": [{"text": text}]}
+
+
+ONE, TWO = asked(("read", 1)), asked(("read", 2))
+
+
+@pytest.mark.parametrize(
+    ("contents", "pairs"),
+    [
+        pytest.param([ONE, said(), TWO, replied("two")], {2: "two"}, id="stopped, then another"),
+        pytest.param([ONE, TWO, replied("two")], {2: "two"}, id="cut off, then another"),
+        pytest.param([ONE, said(), replied("late")], {}, id="the user spoke in between"),
+        pytest.param([ONE, said(role="model"), replied("late")], {}, id="the model spoke in between"),
+        pytest.param(
+            [ONE, said(), TWO, replied("two"), asked(("read", 3)), replied("three")],
+            {2: "two", 3: "three"},
+            id="those behind an unanswered one",
+        ),
+        pytest.param([asked(("read", 1), ("read", 2)), replied("one")], {}, id="one of two is missing"),
+        pytest.param([ONE, replied("one", "two")], {}, id="one too many"),
+        pytest.param(
+            [asked(("read", 1), ("ls", 2), ("read", 3)), replied("one", "three")],
+            {1: "one", 3: "three"},
+            id="another tool's is missing",
+        ),
+        pytest.param(
+            [asked(("read", 1), ("read", 2)), replied("one"), replied("two")],
+            {1: "one", 2: "two"},
+            id="in a content each",
+        ),
+        pytest.param([ONE, TWO, replied("one", "two")], {1: "one", 2: "two"}, id="asked in a content each"),
+        pytest.param(
+            [ONE, replied("one", then="and go on"), TWO, replied("two")], {1: "one", 2: "two"}, id="text"
+        ),
+        pytest.param([replied("nobody's"), ONE, replied("one")], {1: "one"}, id="no call at all"),
+        pytest.param([ONE, replied("one", name="ls"), TWO, replied("two")], {2: "two"}, id="another name"),
+    ],
+)
+def test_a_response_without_an_id_answers_the_calls_directly_before_it(
+    contents: list[Json], pairs: dict[int, str]
+):
+    read = transcript(GEMINI, [said("go"), *contents])
+    assert {one.call.arguments["p"]: one.result.text for one in read.exchanges} == pairs
+
+
+def test_ids_that_are_made_up_stay_while_the_conversation_grows():
+    contents = [said(), ONE, said(), TWO, replied("two"), asked(("read", 3), ("ls", 4)), replied("three")]
+    known: dict[int, str] = {}
+    for end in range(len(contents) + 1):
+        found = {one.call_position: one.call.id for one in transcript(GEMINI, contents[:end]).exchanges}
+        assert known.items() <= found.items()
+        known = found
+    assert len(known) == 2
+
+
+@pytest.mark.parametrize("dropped", range(1, 6))
+@pytest.mark.parametrize("summary", [[], [said("so far")]])
+def test_no_call_gets_an_id_that_another_had_before_earlier_contents_went(dropped: int, summary: list[Json]):
+    """Calls that are alike, with responses that are alike: none can be told by what it holds."""
+    contents = [said("go"), *[ONE, replied("one")] * 4]
+    before = {one.call.id for one in transcript(GEMINI, contents).exchanges}
+    after = {one.call.id for one in transcript(GEMINI, [*summary, *contents[dropped:]]).exchanges}
+    assert len(before) == 4
+    assert before.isdisjoint(after)
 
 
 def test_contents_without_ids_go_out_bare():

@@ -144,7 +144,10 @@ def test_an_edit_changes_its_part_alone():
             },
             "a\nb\nc",
             {"action": {"commands": ["x"], "timeout_ms": 1}},
-            [{"stdout": "x", "stderr": "", "outcome": {"type": "exit", "exit_code": 1}}],
+            [
+                {"stdout": "x", "stderr": "", "outcome": {"type": "exit", "exit_code": 1}},
+                {"stdout": "", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}},
+            ],
         ),
         (
             {"type": "apply_patch_call", "operation": {"type": "update_file", "path": "/a", "diff": "+b"}},
@@ -227,3 +230,42 @@ def test_reads_anything(value: Json):
         fields = dict.fromkeys(("arguments", "action", "operation", "content", "summary"), value)
         check_reads_anything(OPENAI_RESPONSES, {"type": kind, "role": "user", "id": "c", **fields})
     check_request(OPENAI_RESPONSES, {"input": [value, value]})
+
+
+EXITED, FAILED = {"type": "exit", "exit_code": 0}, {"type": "exit", "exit_code": 2}
+TIMED_OUT = {"type": "timeout"}
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [{"stdout": "a", "stderr": "", "outcome": EXITED}, {"stdout": "", "stderr": "b", "outcome": FAILED}],
+        [{"stdout": "a", "outcome": EXITED}, {"stdout": "b", "outcome": TIMED_OUT}],
+        [{"stderr": "a", "outcome": FAILED}, {"stderr": "b", "outcome": EXITED}],
+        [{"outcome": FAILED}, {"stdout": "a", "stderr": "", "outcome": EXITED}],
+        [{"stdout": "a", "stderr": "b", "outcome": one} for one in (EXITED, EXITED, EXITED, FAILED)],
+        [{"stdout": "a", "stderr": "", "outcome": FAILED, "created_by": "me"}],
+        [{"stdout": "a", "stderr": "", "outcome": TIMED_OUT}] * 2,
+    ],
+)
+def test_a_marker_keeps_the_outcome_of_every_command(commands: Json):
+    answer = {"type": "shell_call_output", "call_id": "c", "max_output_length": 9, "output": commands}
+    new = OPENAI_RESPONSES.apply(answer, [ReplacePart("m", 0, 0, TOOL_RESULT, "x")])
+    assert [one["outcome"] for one in new["output"]] == [one["outcome"] for one in commands]
+    assert [one["stdout"] + one["stderr"] for one in new["output"]] == ["x"] + [""] * (len(commands) - 1)
+    assert [one.get("created_by") for one in new["output"]] == [one.get("created_by") for one in commands]
+    assert {key: value for key, value in new.items() if key != "output"} == {
+        key: value for key, value in answer.items() if key != "output"
+    }
+    (read,) = OPENAI_RESPONSES.read(new, "m").parts
+    assert isinstance(read, ToolResult)
+    assert read.text == "x"
+
+
+@pytest.mark.parametrize("output", ["text", [], ["loose"], None])
+def test_an_answer_of_a_shell_without_outcomes_has_the_marker_alone(output: Json):
+    answer = {"type": "shell_call_output", "call_id": "c", "output": output}
+    new = OPENAI_RESPONSES.apply(answer, [ReplacePart("m", 0, 0, TOOL_RESULT, "x")])
+    (read,) = OPENAI_RESPONSES.read({**new, "type": "function_call_output"}, "m").parts
+    assert isinstance(read, ToolResult)
+    assert read.text == "x"

@@ -192,7 +192,9 @@ class Engine:
         if markers.reference_in(text) is not None:
             return None
         characters = utf16_length(text)
-        marker = markers.output(exchange.call.name, characters, reason, reference, images=result.images)
+        marker = markers.output(
+            exchange.call.name, characters, reason, reference, images=result.images, files=result.files
+        )
         return marker, self.rules.estimator.content(result), characters, utf16_length(marker)
 
     def reference_of(self, exchange: Exchange) -> str | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from prunewise import tools
 from prunewise.canonical import canonical
 from prunewise.formats import Native
@@ -22,6 +24,7 @@ from prunewise.formats.reading import (
     listed,
     objects,
     opaque,
+    piece,
     pieces,
     purged,
     relisted,
@@ -104,12 +107,12 @@ class AnthropicFormat:
         return {**native, "content": blocks} if changed else native
 
     def images(self, native: Native, part: int) -> tuple[Any, ...]:
-        """The image blocks of the result that is this part, encoded documents among them."""
+        """The blocks with images and files of the result that is this part."""
         blocks = items(native.get("content")) or ()
         block = fields(blocks[part]) if 0 <= part < len(blocks) else None
         if block is None or block.get("type") != "tool_result":
             return ()
-        return tuple([one for one in items(block.get("content")) or () if _is_image(one)])
+        return tuple([one for one in items(block.get("content")) or () if isinstance(_piece(one), Image)])
 
     def same(self, old: Native, new: Native) -> bool:
         """Whether they say the same, in whatever shape; see `reading.same_message`."""
@@ -156,21 +159,21 @@ def _result(block: dict[str, Json]) -> ToolResult | Opaque:
 
 
 def _piece(block: Json) -> Text | Image:
-    found = fields(block)
-    if found is not None:
-        if found.get("type") == "text" and type(found.get("text")) is str:
-            return Text(found["text"])
-        if _is_image(found):
-            return _image(found)
-    return Text(canonical(block))
-
-
-def _is_image(block: Json) -> bool:
-    """Whether it is an image, or a document that is sent as its encoded data."""
     found = fields(block) or {}
-    kind = found.get("type")
-    encoded = (fields(found.get("source")) or {}).get("type") == "base64"
-    return kind == "image" or (kind == "document" and encoded)
+    source = fields(found.get("source")) or {}
+    if found.get("type") == "document":
+        if source.get("type") in _TOLD_IN_FULL:
+            return Text(canonical(block))
+        return msgspec.structs.replace(
+            _image(found), media_type=string(source.get("media_type")) or "document"
+        )
+    if found.get("type") == "search_result":
+        return Text(canonical(block))
+    return piece(block, _block(block))
+
+
+_TOLD_IN_FULL = ("text", "content")
+"""The sources of documents that are text."""
 
 
 def _image(block: dict[str, Json]) -> Image:
@@ -183,7 +186,7 @@ def _replaced(content: Json, edit: Edit) -> Json:
     blocks = items(content)
     if blocks is None:
         return edit.text
-    kept = [block for block in blocks if edit.keep_images and _is_image(block)]
+    kept = [block for block in blocks if edit.keep_images and isinstance(_piece(block), Image)]
     text: dict[str, Json] = {"type": "text", "text": edit.text}
     for block in objects(blocks):
         if "cache_control" in block and not any(block is one for one in kept):

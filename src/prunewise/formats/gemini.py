@@ -7,7 +7,7 @@ library (`function_call`). Thoughts and thought signatures go out as they came, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prunewise import tools
@@ -53,6 +53,7 @@ _ROLES: Mapping[str, Role] = {
 _CALL = ("functionCall", "function_call")
 _ANSWER = ("functionResponse", "function_response")
 _DATA = ("inlineData", "inline_data")
+_FILE = ("fileData", "file_data")
 _OUTPUTS = ("output", "error", "result", "content")
 """Under which keys a response's text is found, where it is one string."""
 
@@ -108,13 +109,11 @@ class GeminiFormat:
         return {**native, "parts": parts} if changed else native
 
     def images(self, native: Native, part: int) -> tuple[Any, ...]:
-        """The parts of a function response that hold images; those beside it are parts of the content."""
+        """The images and files that a function response holds; those beside it are parts of the content."""
         native, _ = unlinked(native)
         parts = items(native.get("parts")) or ()
         answers = _inner(parts[part], _ANSWER) if 0 <= part < len(parts) else ()
-        return tuple(
-            [one for answer in answers for one in objects(answer.get("parts")) if _inner(one, _DATA)]
-        )
+        return tuple([one for answer in answers for one in _files(answer)])
 
     def same(self, old: Native, new: Native) -> bool:
         """Whether they are equal; contents have one shape."""
@@ -124,42 +123,77 @@ class GeminiFormat:
 GEMINI = GeminiFormat()
 
 
+_Place = tuple[int, int]
+"""The position of a content, and of a part in it."""
+_Named = dict[str, list[_Place]]
+"""Calls, or responses, without an id by their name, in order."""
+
+
 def linked(contents: Sequence[Native]) -> Sequence[Native]:
     """The same contents, those wrapped that hold calls or responses without an id.
 
-    A response without an id answers the first open call of its name that has none. Both get an id
-    made from what they hold, so that it stays theirs when earlier contents are compacted away.
+    Responses answer the calls directly before them, by name and in order. Where there are more calls of
+    a name than responses, or fewer, nothing says which answers which, and they stay without an id. A
+    made-up id is a digest of the conversation up to its call, so that no other call ever has it.
     """
-    waiting: dict[str, list[tuple[int, int, Json]]] = {}
-    made: dict[int, dict[int, str]] = {}
-    seen: dict[str, int] = {}
-    for position, content in enumerate(contents):
-        for index, part in enumerate(_parts(content)):
-            for called in _inner(part, _CALL):
-                if not string(called.get("id")):
-                    opened = waiting.setdefault(string(called.get("name")), [])
-                    opened.append((position, index, called.get("args")))
-            for answer in _inner(part, _ANSWER):
-                opened = waiting.get(string(answer.get("name")))
-                if string(answer.get("id")) or not opened:
-                    continue
-                call_position, call_index, arguments = opened.pop(0)
-                digest = _digest(answer.get("name"), arguments, answer.get("response"))
-                seen[digest] = seen.get(digest, 0) + 1
-                name = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
-                made.setdefault(call_position, {})[call_index] = name
-                made.setdefault(position, {})[index] = name
-    if not made:
+    pairs = [pair for calls, answers in _rounds(contents) for pair in _paired(calls, answers)]
+    if not pairs:
         return contents
+    last = max(call[0] for _, call, _ in pairs)
+    digests = list(_digests(contents[: last + 1]))
+    made: dict[int, dict[int, str]] = {}
+    for name, (asked, index), (answered, part) in pairs:
+        call_id = f"{name or 'call'}-{digests[asked]}-{index}"
+        made.setdefault(asked, {})[index] = call_id
+        made.setdefault(answered, {})[part] = call_id
     return [
         Linked(content, made[position]) if position in made else content
         for position, content in enumerate(contents)
     ]
 
 
-def _digest(name: Json, arguments: Json, response: Json) -> str:
-    held = canonical([name, arguments, response]).encode("utf-8", "surrogatepass")
-    return f"{string(name) or 'call'}-{hashlib.sha256(held).hexdigest()[:16]}"
+def _rounds(contents: Sequence[Native]) -> Iterator[tuple[_Named, _Named]]:
+    """The calls without an id in contents that follow each other, and the responses without one in the
+    contents directly behind them.
+    """
+    calls, answers = _Named(), _Named()
+    asking = False
+    for position, content in enumerate(contents):
+        parts = _parts(content)
+        asked = any(_inner(part, _CALL) for part in parts)
+        answered = any(_inner(part, _ANSWER) for part in parts)
+        if (asked and not asking) or not (asked or answered):
+            if answers:
+                yield calls, answers
+            calls, answers = _Named(), _Named()
+        asking = asked
+        for index, part in enumerate(parts):
+            for found, keys in ((calls, _CALL), (answers, _ANSWER)):
+                for inner in _inner(part, keys):
+                    if not string(inner.get("id")):
+                        found.setdefault(string(inner.get("name")), []).append((position, index))
+    if answers:
+        yield calls, answers
+
+
+def _paired(calls: _Named, answers: _Named) -> Iterator[tuple[str, _Place, _Place]]:
+    """Each call of a round with its response. Of calls in several contents, the last content's alone count
+    where not all can have been answered.
+    """
+    for name, replies in answers.items():
+        asked = calls.get(name, [])
+        if len(asked) > len(replies):
+            asked = [place for place in asked if place[0] == asked[-1][0]]
+        if len(asked) == len(replies):
+            yield from ((name, call, answer) for call, answer in zip(asked, replies, strict=True))
+
+
+def _digests(contents: Iterable[Native]) -> Iterator[str]:
+    """For each content a digest of it and all before it."""
+    digest = hashlib.blake2b(digest_size=8)
+    for content in contents:
+        digest.update(canonical(content).encode("utf-8", "surrogatepass"))
+        yield digest.hexdigest()
 
 
 def _parts(content: Json) -> list[Json]:
@@ -206,15 +240,29 @@ def _answer(answer: dict[str, Json], call_id: str) -> ToolResult:
     text = found[key] if key else response
     if type(text) is not str:
         text = None if response is None or response == {} else canonical(response)
-    images = [_image(data) for part in objects(answer.get("parts")) for data in _inner(part, _DATA)]
     texts = [] if text is None else [Text(text)]
-    return ToolResult(call_id, string(answer.get("name")), (*texts, *images), failed)
+    inner = [_held(part) for part in objects(answer.get("parts"))]
+    return ToolResult(call_id, string(answer.get("name")), (*texts, *inner), failed)
 
 
 def _text_key(response: dict[str, Json]) -> str:
     """The key of the one string that a response is, or empty where it is more or other than that."""
     key = next(iter(response)) if len(response) == 1 else ""
     return key if key in _OUTPUTS and type(response[key]) is str else ""
+
+
+def _held(part: dict[str, Json]) -> Text | Image:
+    """What a part of a response holds: text, encoded data, or a file by its address."""
+    if type(part.get("text")) is str:
+        return Text(part["text"])
+    data = next((data for keys in (_DATA, _FILE) for data in _inner(part, keys)), {})
+    image = _image(data)
+    return image if image.media_type else Image("file", image.data_length)
+
+
+def _files(answer: dict[str, Json]) -> list[Json]:
+    """The parts of a response that are no text."""
+    return [part for part in objects(answer.get("parts")) if isinstance(_held(part), Image)]
 
 
 def _image(data: dict[str, Json]) -> Image:
@@ -239,6 +287,9 @@ def _replaced(answer: dict[str, Json], edit: Edit) -> dict[str, Json]:
     response = fields(answer.get("response")) or {}
     key = _text_key(response) or ("error" if response.get("error") else "output")
     changed = {**answer, "response": {key: edit.text}}
-    if not edit.keep_images:
+    kept = _files(answer) if edit.keep_images else []
+    if kept:
+        changed["parts"] = kept
+    else:
         changed.pop("parts", None)
     return changed

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prunewise import tools
-from prunewise.canonical import canonical
 from prunewise.formats import Native
 from prunewise.formats.reading import (
     Json,
@@ -24,6 +23,7 @@ from prunewise.formats.reading import (
     listed,
     objects,
     opaque,
+    piece,
     pieces,
     purged_text,
     relisted,
@@ -115,11 +115,11 @@ class OpenAIChatFormat:
         return changed
 
     def images(self, native: Native, part: int) -> tuple[Any, ...]:
-        """The image parts of a tool's message, which is one result."""
+        """The parts with images and files of a tool's message, which is one result."""
         native, _ = unlinked(native)
         if part != 0 or native.get("role") not in ("tool", "function"):
             return ()
-        return tuple([one for one in items(native.get("content")) or () if isinstance(_part(one), Image)])
+        return tuple([one for one in items(native.get("content")) or () if isinstance(_piece(one), Image)])
 
     def same(self, old: Native, new: Native) -> bool:
         """Whether they say the same of the same call, in whatever shape; see `reading.same_message`."""
@@ -174,8 +174,7 @@ def _part(part: Json) -> Part:
 
 
 def _piece(part: Json) -> Text | Image:
-    read = _part(part)
-    return read if isinstance(read, (Text, Image)) else Text(canonical(part))
+    return piece(part, _part(part))
 
 
 def _image(part: dict[str, Json]) -> Image:
@@ -210,7 +209,7 @@ def _replaced(content: Json, edit: Edit) -> Json:
     parts = items(content)
     if parts is None:
         return edit.text
-    kept = [part for part in parts if edit.keep_images and isinstance(_part(part), Image)]
+    kept = [part for part in parts if edit.keep_images and isinstance(_piece(part), Image)]
     text: dict[str, Json] = {"type": "text", "text": edit.text}
     for part in objects(parts):
         if "cache_control" in part and not any(part is one for one in kept):

@@ -13,7 +13,6 @@ from typing import Any, cast
 import msgspec
 
 from prunewise import tools
-from prunewise.canonical import canonical
 from prunewise.formats import Native
 from prunewise.formats.reading import (
     Json,
@@ -27,6 +26,7 @@ from prunewise.formats.reading import (
     listed,
     objects,
     opaque,
+    piece,
     pieces,
     purged_text,
     relisted,
@@ -80,6 +80,7 @@ CALLS: Mapping[str, _Call] = {
 }
 """The items that call a tool of the client's, by type. Types that are not here stay untouched."""
 
+_SHELL_ANSWER = "shell_call_output"
 _ANSWERS = frozenset(kind.answer for kind in CALLS.values())
 
 
@@ -135,20 +136,21 @@ class OpenAIResponsesFormat:
         changed: Native = native
         for edit in edits:
             if edit.part == 0 and edit.kind == TOOL_RESULT and kind in _ANSWERS:
-                changed = {**changed, "output": _replaced(native.get("output"), edit)}
+                replaced = _emptied if kind == _SHELL_ANSWER else _replaced
+                changed = {**changed, "output": replaced(native.get("output"), edit)}
             elif edit.part == 0 and edit.kind == TOOL_INPUT and kind in CALLS:
                 changed = {**changed, CALLS[kind].field: _purged(native, CALLS[kind], edit.text)}
         return changed
 
     def images(self, native: Native, part: int) -> tuple[Any, ...]:
-        """The image blocks of an answer, which is one result."""
+        """The blocks with images and files of an answer, which is one result."""
         native, _ = unlinked(native)
         if part != 0 or string(native.get("type")) not in _ANSWERS:
             return ()
         output: Json = native.get("output")
         found = fields(output)
         blocks = items(output if found is None else found.get("content"))
-        return tuple([one for one in blocks or () if isinstance(_block(one), Image)])
+        return tuple([one for one in blocks or () if isinstance(_piece(one), Image)])
 
     def same(self, old: Native, new: Native) -> bool:
         """Whether they say the same: a message's text may stand alone, and its type may be left out."""
@@ -220,8 +222,7 @@ def _block(block: Json) -> Part:
 
 
 def _piece(block: Json) -> Text | Image:
-    read = _block(block)
-    return read if isinstance(read, (Text, Image)) else Text(canonical(block))
+    return piece(block, _block(block))
 
 
 def _reasoning(native: Native) -> Thinking:
@@ -255,7 +256,7 @@ def _answer(native: Native, call_id: str) -> ToolResult:
     if found is not None:
         failed = failed or found.get("success") is False
         output = found.get("content", output)
-    elif native.get("type") == "shell_call_output":
+    elif native.get("type") == _SHELL_ANSWER:
         streams = [string(one.get(key)) for one in objects(output) for key in ("stdout", "stderr")]
         output = "\n".join(text for text in streams if text)
     return ToolResult(call_id, string(native.get("name")), pieces(output, _piece), failed)
@@ -269,9 +270,16 @@ def _replaced(output: Json, edit: Edit) -> Json:
     blocks = items(output)
     if blocks is None:
         return edit.text
-    streams = next((one for one in objects(blocks) if "stdout" in one), None)
-    if streams is not None:
-        return [{**streams, "stdout": edit.text, "stderr": ""}]
-    kept = [block for block in blocks if edit.keep_images and isinstance(_block(block), Image)]
+    kept = [block for block in blocks if edit.keep_images and isinstance(_piece(block), Image)]
     kinds = [string(one.get("type")) for one in objects(blocks) if type(one.get("text")) is str]
     return [{"type": kinds[0] if kinds and kinds[0] else "input_text", "text": edit.text}, *kept]
+
+
+def _emptied(output: Json, edit: Edit) -> Json:
+    """The outcome of every command, with the edit's text as the first one's output, and no other output."""
+    commands = items(output)
+    if not commands or not any(objects(commands)):
+        return _replaced(output, edit)
+    emptied = [{**one, "stdout": "", "stderr": ""} for one in objects(commands)]
+    emptied[0]["stdout"] = edit.text
+    return emptied

@@ -7,7 +7,6 @@ its own files without checking them; it becomes an opaque part and goes out as i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -18,6 +17,7 @@ from prunewise.canonical import canonical
 from prunewise.errors import InputError
 from prunewise.formats import Native
 from prunewise.markers import INPUT_KEY
+from prunewise.stores.pi_entries import attached
 from prunewise.transcript import (
     SHELL_OUTPUT,
     TOOL_INPUT,
@@ -134,11 +134,11 @@ class PiFormat:
         return native if changed is None else changed
 
     def images(self, native: Native, part: int) -> tuple[Any, ...]:
-        """The image blocks of a tool's message, which is one result."""
+        """The blocks of a tool's message, which is one result, that text does not tell in full."""
         content: _Json = native.get("content")
         if part != 0 or native.get("role") != "toolResult" or not isinstance(content, list):
             return ()
-        return tuple([block for block in cast("list[_Json]", content) if _is_image(block)])
+        return tuple(attached(cast("list[_Json]", content)))
 
     def same(self, old: Native, new: Native) -> bool:
         """Whether they are equal; pi's messages have one shape."""
@@ -272,20 +272,14 @@ def _usage(usage: _Json) -> Usage | None:
         return None
     get = usage.get
     read = Usage(
-        _count(get("input")),
-        _count(get("output")),
-        _count(get("cacheRead")),
-        _count(get("cacheWrite")),
-        _count(get("cacheWrite1h")),
-        _count(get("totalTokens")) or None,
+        get("input"),
+        get("output"),
+        get("cacheRead"),
+        get("cacheWrite"),
+        get("cacheWrite1h"),
+        get("totalTokens"),
     )
     return read if read.context_tokens else None
-
-
-def _count(value: _Json) -> int:
-    if type(value) is int:
-        return max(value, 0)
-    return int(value) if type(value) is float and math.isfinite(value) and value > 0 else 0
 
 
 def _is_image(block: _Json) -> bool:

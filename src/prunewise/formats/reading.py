@@ -6,7 +6,6 @@ JSON holds; what is not understood becomes an opaque part, and goes out as it ca
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -16,7 +15,10 @@ from prunewise.canonical import canonical
 from prunewise.errors import InputError
 from prunewise.formats import Native
 from prunewise.markers import INPUT_KEY
-from prunewise.transcript import Image, Opaque, Part, Text, ToolCall
+from prunewise.transcript import Image, Opaque, Part, Text, ToolCall, token_count
+
+count = token_count
+"""Reads a count."""
 
 Json = Any
 """Decoded JSON that nobody has checked."""
@@ -25,13 +27,6 @@ Json = Any
 def string(value: Json) -> str:
     """The value where it is a string, else empty."""
     return value if type(value) is str else ""
-
-
-def count(value: Json) -> int:
-    """A count of something: the whole number where it is a positive one, else 0."""
-    if type(value) is int:
-        return max(value, 0)
-    return int(value) if type(value) is float and math.isfinite(value) and value > 0 else 0
 
 
 def fields(value: Json) -> dict[str, Json] | None:
@@ -67,12 +62,26 @@ def contents(content: Json, block: Callable[[Json], Part]) -> tuple[Part, ...]:
 
 
 def pieces(content: Json, piece: Callable[[Json], Text | Image]) -> tuple[Text | Image, ...]:
-    """What a tool gave back, as texts and images; what is neither stands as its JSON, so that it is seen."""
+    """What a tool gave back, as texts, images and files; see `piece`."""
     if type(content) is str:
         return (Text(content),)
     if isinstance(content, list):
         return tuple([piece(one) for one in cast("list[Json]", content)])
     return () if content is None else (Text(canonical(content)),)
+
+
+def piece(block: Json, read: Part) -> Text | Image:
+    """One block of what a tool gave back, by what it reads as in a message. What is neither text nor image
+    is a file where it has a type of its own, and else stands as its JSON, so that it is seen.
+    """
+    if isinstance(read, (Text, Image)):
+        return read
+    found = fields(block) or {}
+    kind = string(found.get("type"))
+    return Image(kind) if kind and kind not in _TEXT_KINDS else Text(canonical(block))
+
+
+_TEXT_KINDS = ("text", "input_text", "output_text", "refusal")
 
 
 def call(call_id: str, name: Json, arguments: Json) -> ToolCall:

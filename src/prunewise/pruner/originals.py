@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
 
 from prunewise import markers, recall
 from prunewise.engine import Engine
@@ -47,10 +46,8 @@ class Originals:
         message = transcript.messages[exchange.result_position].id
         if reference != self._store.reference(message, exchange.call.id):
             return
-        images: tuple[Any, ...] = ()
-        if exchange.result.has_image:
-            native = self._messages.natives[exchange.result_position]
-            images = self._format.images(native, exchange.result_part)
+        native = self._messages.natives[exchange.result_position]
+        images = self._format.images(native, exchange.result_part)
         purged = exchange.call.arguments if kind == TOOL_INPUT else None
         self._store.keep(
             reference, Original(message, exchange.call.name, exchange.result.content, purged, images)

@@ -110,11 +110,12 @@ class Pruner:
             return Projected(request, error=_named(error))
 
     def observe(self, usage: Usage | None = None, *, now: float | None = None) -> None:
-        """A request was answered, with this usage. A host whose messages carry usage need not pass it.
+        """A request was answered, with this usage. A host whose messages carry usage need not pass it; one
+        that says nothing, or is no Usage, is left out.
 
         Not for a request that failed, nor for one beside the conversation (a summary, another agent's).
         """
-        self._observed = usage
+        self._observed = usage if isinstance(usage, Usage) and usage.context_tokens else None  # pyright: ignore[reportUnnecessaryIsInstance]
         self._clock.answered(time.time() if now is None else now)
 
     def read(self, request: Any, *, ids: Sequence[str] | None = None) -> None:

@@ -22,7 +22,7 @@ class Original(msgspec.Struct, frozen=True):
     input: Mapping[str, Any] | None = None
     """The call's arguments, where a decision of this conversation purged them."""
     images: tuple[Any, ...] = ()
-    """The image parts as the host stored them."""
+    """The parts with images and files as the host stored them."""
 
 
 class Store(Protocol):

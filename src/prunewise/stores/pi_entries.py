@@ -123,6 +123,15 @@ def string(record: Record, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def attached(blocks: Sequence[_Json]) -> list[_Json]:
+    """Those of a result's blocks that text does not tell in full: images, and kinds that pi does not know."""
+    return [
+        block
+        for block in blocks
+        if isinstance(block, dict) and cast("dict[str, _Json]", block).get("type") not in (None, "text")
+    ]
+
+
 def instant(stamp: str) -> datetime | None:
     """The moment of an ISO 8601 timestamp, UTC where it names no zone; None where it is none."""
     try:

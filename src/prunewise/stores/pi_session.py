@@ -36,6 +36,7 @@ from prunewise.stores.pi_entries import (
     Entry,
     Header,
     Record,
+    attached,
     context_of,
     instant,
     string,
@@ -585,7 +586,7 @@ class PiSession:
             string(message, "toolName") or "",
             _pieces(content),
             self._arguments(output, call_id) if purged else None,
-            tuple(block for block in _blocks(content) if _kind(block) == "image"),
+            tuple(attached(_blocks(content))),
         )
 
     def _arguments(self, output: Entry, call_id: _Json) -> Mapping[str, Any] | None:

@@ -79,9 +79,7 @@ class Sitting:
         if part.kind == TOOL_INPUT:
             return part.exchange.call.text
         content = part.exchange.result.content
-        return "\n".join(
-            one.text if isinstance(one, Text) else f"[image: {one.media_type}]" for one in content
-        )
+        return "\n".join(one.text if isinstance(one, Text) else one.label for one in content)
 
     # ---- what is wished
 

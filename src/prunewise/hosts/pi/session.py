@@ -12,6 +12,7 @@ import msgspec
 
 from prunewise import __version__, recall, settings
 from prunewise.errors import PrunewiseError, SettingsError
+from prunewise.formats.pi import PI
 from prunewise.hosts.pi import words
 from prunewise.hosts.pi.prices import Model, ModelPrices
 from prunewise.hosts.pi.protocol import (
@@ -322,8 +323,8 @@ def _part_edit(edit: Edit) -> PartEdit:
 def _answered_at(messages: list[Native]) -> float | None:
     """When the last of these answers came, in seconds since the epoch; one that failed is none."""
     for message in reversed(messages):
-        stamp = message.get("timestamp")
         answered = message.get("role") == "assistant" and message.get("stopReason") not in _FAILED
-        if answered and isinstance(stamp, (int, float)):
-            return stamp / 1000
+        time = PI.read(message, "").time if answered else None
+        if time is not None:
+            return time
     return None
