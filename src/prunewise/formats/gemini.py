@@ -255,9 +255,10 @@ def _held(part: dict[str, Json]) -> Text | Image:
     """What a part of a response holds: text, encoded data, or a file by its address."""
     if type(part.get("text")) is str:
         return Text(part["text"])
-    data = next((data for keys in (_DATA, _FILE) for data in _inner(part, keys)), {})
-    image = _image(data)
-    return image if image.media_type else Image("file", image.data_length)
+    for data in (*_inner(part, _DATA), *_inner(part, _FILE)):
+        image = _image(data)
+        return image if image.media_type else Image("file", image.data_length)
+    return Image("file")
 
 
 def _files(answer: dict[str, Json]) -> list[Json]:
