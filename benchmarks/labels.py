@@ -155,7 +155,7 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
 
 def _share(hits: int, of: int) -> str:
     if not of:
-        return "none"
+        return ""
     low, high = wilson(hits, of)
     return f"{hits / of:.2f} [{low:.2f}, {high:.2f}]"
 
@@ -183,21 +183,24 @@ def main() -> None:
     found = verdicts(rows, folder, rulers)
     for reader in ("first", "second"):
         print(f"Labels of the {reader} reader:\n")
-        print("| rows | needed, partly, not | ruler | precision | recall | F |\n|---|---|---|---|---|---|")
+        print("| rows | needed, partly, not | detector: precision | recall | F | upper: precision | recall |")
+        print("|---|---|---|---|---|---|---|")
         for name, group in _groups([row for row in rows if row[reader]]):
             labels = Counter(row[reader] for row in group)
-            told = f"{name} | {labels['needed']}, {labels['partly']}, {labels['not']}"
-            for at, ruler in enumerate(rulers):
+            cells = [name, ", ".join(str(labels[label]) for label in ("needed", "partly", "not"))]
+            for at in (0, 1):
                 one = counts(group, lambda row, at=at: found[row["id"]][at], reader)
-                precision = _share(one.hits, one.hits + one.extra)
-                recall = _share(one.hits, one.hits + one.missed)
-                print(f"| {told} | {ruler.name} | {precision} | {recall} | {one.f:.2f} |")
+                cells.append(_share(one.hits, one.hits + one.extra))
+                cells.append(_share(one.hits, one.hits + one.missed))
+                if at == 0:
+                    cells.append("" if math.isnan(one.f) else f"{one.f:.2f}")
+            print(f"| {' | '.join(cells)} |")
         print()
     print("Two readers:\n\n| rows | both labelled | agree | kappa |\n|---|---|---|---|")
     for name, group in _groups(rows):
         many, same, kappa = agreement(group)
         if many:
-            print(f"| {name} | {many} | {same:.2f} | {kappa:.2f} |")
+            print(f"| {name} | {many} | {same:.2f} | {'' if math.isnan(kappa) else f'{kappa:.2f}'} |")
 
 
 if __name__ == "__main__":
