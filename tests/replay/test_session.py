@@ -5,7 +5,19 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.build import Native, assistant, bash, call, flat, messages, result, shell, user, with_settings
+from tests.build import (
+    Native,
+    assistant,
+    bash,
+    call,
+    flat,
+    messages,
+    read,
+    result,
+    shell,
+    user,
+    with_settings,
+)
 
 from prunewise import tools
 from prunewise.prices import Prices, Rates, rules_for
@@ -243,6 +255,22 @@ def test_the_optimum_is_a_row_behind_all_policies_and_never_dearer():
     assert optimal.suffix_cost == optimal.own_optimum
     assert free.own_optimum is not None
     assert free.own_optimum <= min(free.suffix_cost, none.suffix_cost) + 1e-6
+
+
+def test_the_optimum_is_never_dearer_where_the_cache_is_found_a_few_steps_back_only():
+    """No entry ends near the cut, so that it would write all again, which its own schedule does not know."""
+    natives = flat(
+        user("x" * 400_000), read("a", "a.py", "frobnicate_all\n" * 1000), commands(14),
+        read("b", "a.py", "frobnicate_all\n" * 1000), assistant("frobnicate_all"),
+        *((user("go on"), assistant("on")) for _ in range(60)),
+    )  # fmt: skip
+    free = of_settings("free", FREE, "")
+    row = asked(recorded(epoch(*natives)), free, with_optimal=True, with_ceiling=True)
+    none, _, optimal, ceiling = row.figures
+    assert optimal.suffix_cost < none.suffix_cost
+    assert optimal.cost <= none.cost
+    assert ceiling.suffix_cost < none.suffix_cost
+    assert ceiling.cost <= none.cost
 
 
 # ---- sessions of which little is known

@@ -278,9 +278,14 @@ class _Replay:
         return self.hindsight(CEILING, optimum(self.account, supply))
 
     def hindsight(self, name: str, best: Optimum) -> Figures:
-        """A schedule that knows the future, as if it were a policy."""
-        bill = lookback_bill(self.account, best.cuts)
-        removed = sum(cut.removed for made in best.cuts for cut in made)
+        """A schedule that knows the future, as if it were a policy.
+
+        It is the cheapest where any unchanged beginning stays cached. Where the provider's own rules make
+        an epoch dearer by it than without, that epoch is left as it was.
+        """
+        cuts = self._worthwhile(best.cuts)
+        bill = lookback_bill(self.account, cuts)
+        removed = sum(cut.removed for made in cuts for cut in made)
         return Figures(
             name,
             bill.total,
@@ -296,6 +301,17 @@ class _Replay:
             {},
             *self.room(bill),
         )
+
+    def _worthwhile(self, cuts: Sequence[tuple[Removal, ...]]) -> list[tuple[Removal, ...]]:
+        """The cuts of those epochs that cost less with them."""
+        before, after = self.bare.cost, lookback_bill(self.account, cuts).cost
+        kept: list[tuple[Removal, ...]] = []
+        first = 0
+        for page, made in zip(self.account.pages, cuts, strict=True):
+            end = first + len(page.calls)
+            kept.append(made if math.fsum(after[first:end]) < math.fsum(before[first:end]) else ())
+            first = end
+        return kept
 
     def optimum(self, policy: Policy) -> Optimum:
         """The cheapest schedule for what a policy could cut."""
