@@ -37,6 +37,9 @@ class Balance(msgspec.Struct, frozen=True):
     """What was saved in US dollars, over the calls whose price is known."""
     priced_calls: int = 0
     """The number of these."""
+    past_window: int = 0
+    """Answered calls that are not counted, since without pruning their requests would not have fitted into
+    the window: the host would have compacted before, and nobody knows what would have followed."""
 
     @property
     def net(self) -> float:
@@ -70,6 +73,7 @@ class Balance(msgspec.Struct, frozen=True):
             self.recall_cost + other.recall_cost,
             self.dollars + other.dollars,
             self.priced_calls + other.priced_calls,
+            self.past_window + other.past_window,
         )
 
 
@@ -89,6 +93,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     held_new: float = 0.0
     recalls_only: bool = False
     """Whether the model asked for nothing but what was pruned: without pruning there is no such call."""
+
+    def fits(self, limit: float | None) -> bool:
+        """Whether the request would have gone out without pruning, where the host compacts from `limit` on."""
+        return limit is None or self.whole <= max(limit, _tokens(self.usage))
 
     def bill(self, prices: Prices) -> Balance:
         """What the call comes to."""
@@ -118,6 +126,10 @@ class Account:
     def add(self, call: Call, model: str) -> None:
         """One more call, which this model answered."""
         self._waiting.append((call, model))
+
+    def add_past_window(self) -> None:
+        """One more call, to whose request without pruning there is nothing to compare."""
+        self._balance = msgspec.structs.replace(self._balance, past_window=self._balance.past_window + 1)
 
     def add_recall(self) -> None:
         """The model asked for something that was pruned."""

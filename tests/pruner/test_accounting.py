@@ -285,3 +285,64 @@ def test_the_moment_goes_to_the_engine(monkeypatch: pytest.MonkeyPatch):
     talk.pruner.project(talk.natives, ids=talk.ids, now=talk.now + 61, caller=Caller("n", "p", "bash"))
     assert [(one.model, one.provider, one.cold) for one in moments] == [("m", "p", False), ("n", "p", True)]
     assert moments[1].seconds_since_call == 60
+
+
+# ---- what could never have been sent
+
+
+def reads(settings: Any, most: int) -> Talk:
+    """The same file read again and again: what was read before goes."""
+    talk = Talk(settings)
+    talk.add(user())
+    for _ in range(most):
+        talk.run(FILE, "read", path="a.py")
+        talk.run("ok")
+    return talk
+
+
+@pytest.mark.parametrize("window", [None, 100_000, 7_500, 7_000, 5_000])
+def test_nothing_is_compared_with_a_request_that_the_window_could_not_hold(window: int | None):
+    limited = reads(EAGER | {"window": window, "reserve": 1_000}, 6)
+    balance = limited.settle()
+    sizes = [
+        sum(DOCUMENTED.message(PI.read(one, "")) for one in limited.natives[:end]) for end in range(1, 25, 2)
+    ]
+    fitting = sum(window is None or size <= window - 1_000 for size in sizes)
+    assert (balance.calls, balance.past_window) == (fitting, 12 - fitting)
+    assert balance.past_window > 0 or window in (None, 100_000)
+    # What is counted is what a conversation comes to that ended there.
+    free = reads(EAGER, 6)
+    assert free.settle().past_window == 0
+    if fitting == 12:
+        assert balance == free.settle()
+    else:
+        assert balance.net < free.settle().net
+
+
+def test_what_was_sent_whole_has_fitted_whatever_the_window_is_said_to_be():
+    balance = reads(
+        {"enabled": False, "pruning": {"enabled": False}, "window": 2_000, "reserve": 500}, 6
+    ).settle()
+    assert (balance.calls, balance.past_window, balance.net) == (12, 0, pytest.approx(0))
+
+
+def test_after_a_compaction_calls_count_again():
+    talk = reads(EAGER | {"window": 5_000, "reserve": 1_000}, 6)
+    before = talk.settle()
+    talk.natives = [{**summary("so far"), "id": "s", "timestamp": talk.now * 1000}]
+    talk.pruner.compacted()
+    talk.run("ok")
+    talk.run("ok")
+    after = talk.settle()
+    assert after.past_window == before.past_window
+    assert after.calls > before.calls
+
+
+@pytest.mark.parametrize(("window", "told"), [(None, False), (5_000, True)])
+def test_what_the_ledger_tells_of_before_stops_there_too(window: int | None, told: bool):
+    talk = reads(EAGER | {"window": window, "reserve": 1_000}, 6)
+    talk.resume()
+    talk.pruner.project(talk.natives, ids=talk.ids, now=talk.now)
+    earlier = talk.pruner.stats.earlier
+    assert earlier is not None
+    assert (earlier.past_window > 0) == told

@@ -43,6 +43,8 @@ class Accounting:
 
     def __init__(self, rules: Rules) -> None:
         self.tally = Tally()
+        self.limit: int | None = None
+        """The size from which on the host compacts, in tokens, where it is known."""
         self._account = Account()
         self._earlier: Account | None = None
         self._rules = rules
@@ -156,8 +158,12 @@ class Accounting:
             self.tally.other_model()
         warm = self._warm(last, message, usage)
         call = self.tally.answer(usage, warm=warm, recalls_only=_recalls_only(message, transcript))
-        if call is not None:
+        if call is None:
+            return
+        if call.fits(self.limit):
             self._account.add(call, message.model)
+        else:
+            self._account.add_past_window()
 
     def _warm(self, last: Message | None, message: Message, usage: Usage) -> float:
         """How likely the cache was still warm, to go by the pause; what usage says of it is learnt."""

@@ -136,6 +136,8 @@ class Pruner:
         caller: Caller,
     ) -> Projected:
         natives = list(self.format.messages(request))
+        limits = self._room(*room)
+        self._accounting.limit = None if limits is None else limits[0] - limits[1]
         self._read(natives, None if ids is None else list(ids))
         moment = self._clock.ask(now, caller_in(request) if caller is NOBODY else caller)
         decisions: tuple[Decision, ...] = ()
@@ -319,9 +321,13 @@ class Pruner:
 
     def _limits(self, window: int | None, reserve: int | None) -> tuple[int, int] | None:
         """The window and the reserve that masking goes by; None where it is off, or no window is known."""
+        return self._room(window, reserve) if self.policy.settings.pruning.enabled else None
+
+    def _room(self, window: int | None, reserve: int | None) -> tuple[int, int] | None:
+        """The window and the reserve; None where no window is known."""
         settings = self.policy.settings
         window = settings.window if window is None else window
-        if window is None or not settings.pruning.enabled:
+        if window is None:
             return None
         return window, settings.reserve if reserve is None else reserve
 

@@ -28,6 +28,14 @@ def test_a_loss_is_shown_as_a_loss():
     assert short(stats(LOST)) == "net -10.0% (-$0.0002)"
 
 
+def test_calls_that_are_not_counted_are_told():
+    assert saving(stats(Balance(4, 900.0, 1000.0, past_window=3)))[-1] == (
+        "  3 later calls not counted: without pruning there would have been a compaction before, and what "
+        "would have followed it is not known"
+    )
+    assert len(saving(stats(Balance(past_window=1)))) == 2
+
+
 def test_what_was_before_this_process_is_told_apart():
     first, _, last = saving(stats(LOST, GAINED))
     assert first == (

@@ -18,7 +18,7 @@ def saving(stats: Stats) -> list[str]:
     """What was really saved, and how far that is known."""
     balance = total(stats)
     if not balance.calls:
-        return ["net saving: not known yet (no answer has told its usage)"]
+        return ["net saving: not known yet (no answer has told its usage)", *_past_window(balance)]
     of = f"{percent(balance.share)} of what the input of {count(balance.calls, 'LLM call')} would have cost"
     lines = [f"net saving: {_tokens(balance.net)}{_dollars(balance)}, {of}"]
     if balance.breaks or balance.recalls:
@@ -33,7 +33,16 @@ def saving(stats: Stats) -> list[str]:
         )
     elif stats.balance.calls:
         lines.append("  since this process started")
-    return lines
+    return lines + _past_window(balance)
+
+
+def _past_window(balance: Balance) -> list[str]:
+    if not balance.past_window:
+        return []
+    told = (
+        "not counted: without pruning there would have been a compaction before, and what would have followed"
+    )
+    return [f"  {count(balance.past_window, 'later call')} {told} it is not known"]
 
 
 def short(stats: Stats) -> str:
