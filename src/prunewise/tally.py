@@ -95,7 +95,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """Whether the model asked for nothing but what was pruned: without pruning there is no such call."""
 
     def fits(self, limit: float | None) -> bool:
-        """Whether the request would have gone out without pruning, where the host compacts from `limit` on."""
+        """Whether it would have gone out without pruning, where the host compacts from `limit` tokens on."""
         return limit is None or self.whole <= max(limit, _tokens(self.usage))
 
     def bill(self, prices: Prices) -> Balance:
