@@ -32,3 +32,24 @@ def test_it_learns():
         warmth = warmth.after(400, hit=True)
     assert warmth.probability(400, RULES) > 0.7
     assert warmth.probability(10, RULES) == UNTOLD.probability(10, RULES)
+
+
+@pytest.mark.parametrize(
+    ("pause", "model", "low", "high"),
+    [
+        (10, "claude-opus-4-5", 0.95, 1),
+        (400, "claude-opus-4-5", 0.9, 1),
+        (3000, "claude-opus-4-5", 0.9, 1),
+        (3700, "claude-opus-4-5", 0, 0.05),
+        (3000, "gpt-5.2", 0.9, 1),
+        (40000, "gpt-5.2", 0.9, 1),
+        (90000, "gpt-5.2", 0, 0.05),
+        (3000, "kimi-k3", 0.4, 0.6),  # how long its longest is nobody says
+    ],
+)
+def test_what_was_written_to_live_the_longest_time_is_believed_to(
+    model: str, pause: float, low: float, high: float
+):
+    rules = rules_for(model)
+    assert rules is not None
+    assert low <= UNTOLD.probability(pause, rules, long=True) <= high

@@ -330,13 +330,21 @@ class Warmth(msgspec.Struct, frozen=True):
     hits: tuple[int, ...] = (0, 0, 0, 0, 0)
     misses: tuple[int, ...] = (0, 0, 0, 0, 0)
 
-    def probability(self, pause: float | None, rules: CacheRules) -> float:
-        """How likely the next request finds what the last one left."""
+    def probability(self, pause: float | None, rules: CacheRules, *, long: bool = False) -> float:
+        """How likely the next request finds what the last one left.
+
+        Args:
+            pause: seconds since the cache was last used; None where unknown.
+            rules: the model's.
+            long: whether what was written is to live the longest time.
+        """
         kind = _kind(pause)
         hits, misses = _PRIORS[kind]
         if pause is not None:
             if pause > rules.longest:
                 hits, misses = _PRIORS[-1]
+            elif long and kind > 1 and "longest" not in rules.assumed:
+                hits, misses = _PRIORS[1]
             elif kind > 1 and pause <= rules.time_to_live:
                 hits *= _PROMISED
         hits += self.hits[kind]

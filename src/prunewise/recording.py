@@ -28,6 +28,10 @@ class LLMCall(msgspec.Struct, frozen=True):
     provider: str = ""
     failed: bool = False
     """An error or an abort: no answer that counts, and no usage that can be trusted."""
+    warmed: float | None = None
+    """When a request since the call before, one beside the conversation, last kept the cache warm."""
+    beside: tuple[Usage, ...] = ()
+    """What the provider counted for the requests beside the conversation since the call before."""
 
 
 class Epoch(msgspec.Struct, frozen=True):

@@ -168,6 +168,11 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
         """The size of the context after this call: the total, else the four summed."""
         return self.total or self.input + self.output + self.cache_read + self.cache_write
 
+    @property
+    def is_long_lived(self) -> bool:
+        """Whether most of what was written to the cache was written to live one hour."""
+        return 2 * self.cache_write_1h >= self.cache_write > 0
+
 
 class Message(msgspec.Struct, frozen=True, gc=False):
     """One message: who speaks, an id of its own within the conversation, and its parts in order."""
@@ -181,6 +186,17 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     """Seconds since the epoch, where known."""
     model: str = ""
     """The model that answered, on assistant messages; as the host names it."""
+    warmed: float | None = None
+    """On an assistant message: when, before its request, another one last kept the cache warm. Seconds since
+    the epoch; None where none is known of."""
+
+    def pause_after(self, answer: Message) -> float | None:
+        """For how many seconds the cache had not been used, where `answer` is the one before; None where
+        times are unknown.
+        """
+        if self.time is None or answer.time is None:
+            return None
+        return max(0.0, self.time - max(answer.time, self.warmed or answer.time))
 
 
 class Exchange(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from prunewise import tools
 from prunewise.formats import pi_recording
 from prunewise.formats.reading import Json
 from prunewise.recording import Recording
+from prunewise.replay.corpus import read_uncompacted
 from prunewise.transcript import Usage
 
 HEADER = {
@@ -29,10 +31,10 @@ class Session:
         self.lines: list[dict[str, Json]] = [HEADER]
         self.leaf: str | None = None
 
-    def add(self, kind: str, **fields: Json) -> str:
+    def add(self, type: str, /, **fields: Json) -> str:
         name = f"{len(self.lines):08x}"
         stamp = f"2026-01-02T03:05:{len(self.lines) % 60:02}.000Z"
-        self.lines.append({"type": kind, "id": name, "parentId": self.leaf, "timestamp": stamp, **fields})
+        self.lines.append({"type": type, "id": name, "parentId": self.leaf, "timestamp": stamp, **fields})
         self.leaf = name
         return name
 
@@ -164,3 +166,23 @@ def test_corpus(shared: Path):
     assert len(found) == 15
     compacted = {file: len(one.epochs) for file, one in found.items() if len(one.epochs) > 1}
     assert sorted(compacted.values()) == [2, 3]
+
+
+def test_requests_beside_the_conversation_are_told_with_the_next_call():
+    session = Session()
+    session.user()
+    session.answer()
+    usage = {"input": 0, "output": 1, "cacheRead": 120, "cacheWrite": 0}
+    session.add("usage", kind="cache_warm", provider="p", model="m", usage=usage)
+    session.user("and now?")
+    session.answer()
+    recording = session.read()
+    first, second = recording.epochs[0].calls
+    assert (first.warmed, first.beside) == (None, ())
+    assert second.beside == (Usage(0, 1, 120, 0),)
+    assert second.warmed == datetime(2026, 1, 2, 3, 5, 3, tzinfo=UTC).timestamp()
+    assert recording.epochs[0].messages[-1].warmed == second.warmed
+    assert recording.epochs[0].messages[1].warmed is None
+    uncompacted = read_uncompacted("s.jsonl", session.data)
+    assert uncompacted.epochs[0].calls == recording.epochs[0].calls
+    assert uncompacted.epochs[0].messages == recording.epochs[0].messages

@@ -97,6 +97,34 @@ def test_after_the_time_to_live_everything_is_written_again():
     assert rows(suffix)[2:] == [(0, 2600, 0, 0), (2600, 500, 0, 0)]
 
 
+def test_what_was_kept_warm_is_read():
+    late = [
+        replace(
+            call,
+            time=call.time + 1500 if index >= 2 else call.time,
+            warmed=call.time + 1450 if index == 2 else None,
+        )
+        for index, call in enumerate(FOUR.calls)
+    ]
+    for bill in bills(replace(FOUR, calls=late)):
+        assert rows(bill) == rows(bills(FOUR)[0])
+    cold = [replace(call, warmed=60.0 if index == 2 else None) for index, call in enumerate(late)]
+    assert rows(bills(replace(FOUR, calls=cold))[0])[2] == (0, 2600, 0, 0)
+
+
+def test_requests_beside_the_conversation_are_in_the_total_whatever_is_cut():
+    beside = (Usage(0, 1, 2000, 0), Usage(100, 1, 0, 400))
+    with_them = [replace(call, beside=beside if index == 2 else ()) for index, call in enumerate(FOUR.calls)]
+    cost = 0.1 * 2000 + 100 + 1.25 * 400
+    for cuts in ([], [[Removal(2, 2, 800)]]):
+        for bill, without in zip(
+            bills(replace(FOUR, calls=with_them), cuts=cuts), bills(FOUR, cuts=cuts), strict=True
+        ):
+            assert bill.total == pytest.approx(without.total + cost)
+            assert bill.total_dollars == pytest.approx(without.total_dollars + cost * 2 / 1e6)
+            assert rows(bill) == rows(without)
+
+
 def test_without_times_a_session_is_warm():
     suffix, _ = bills(replace(FOUR, calls=[replace(call, time=None) for call in FOUR.calls]))
     assert rows(suffix)[3] == (2600, 500, 0, 0)

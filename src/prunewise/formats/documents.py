@@ -90,9 +90,11 @@ class Epochs:
         model: str = "",
         provider: str = "",
         failed: bool = False,
+        warmed: float | None = None,
+        beside: tuple[Usage, ...] = (),
     ) -> None:
         """An LLM call whose request holds the messages so far; the next message added is its answer."""
-        self._calls.append(LLMCall(len(self.messages), usage, time, model, provider, failed))
+        self._calls.append(LLMCall(len(self.messages), usage, time, model, provider, failed, warmed, beside))
 
     def end(self, ended_by: Ending, kept: Sequence[Message] = ()) -> None:
         """End the epoch; the next one begins with the messages that were kept."""

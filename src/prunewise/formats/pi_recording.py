@@ -7,10 +7,13 @@ call, and is never sent again.
 
 from __future__ import annotations
 
+import msgspec
+
 from prunewise import tools
 from prunewise.formats.documents import Epochs
 from prunewise.formats.jsonl import opening, stem
 from prunewise.formats.pi import PI
+from prunewise.formats.pi_usage import NOTHING, Beside, by_answer
 from prunewise.formats.reading import Json, fields, string
 from prunewise.recording import Ending, Recording
 from prunewise.stores.pi_entries import ContextMessage
@@ -50,10 +53,11 @@ def read_recording(source: str, data: bytes) -> Recording:
     branch = session.branch()
     compactions = [index for index, entry in enumerate(branch) if entry.type == "compaction"]
     epochs = Epochs()
+    beside = by_answer(branch)
     begins = 0
     for end in [*compactions, len(branch)]:
         if end > begins:
-            made_here = {entry.id for entry in branch[begins:end]}
+            made_here = {entry.id: beside.get(entry.id, NOTHING) for entry in branch[begins:end]}
             ended_by: Ending = "end" if end == len(branch) else "compaction"
             _epoch(epochs, session.context(branch[end - 1].id), made_here, ended_by)
         begins = end
@@ -69,19 +73,27 @@ def read_recording(source: str, data: bytes) -> Recording:
     )
 
 
-def _epoch(epochs: Epochs, context: list[ContextMessage], made_here: set[str], ended_by: Ending) -> None:
-    """Add what pi sent at the end of a stretch, with the LLM calls that were made in it."""
+def _epoch(
+    epochs: Epochs, context: list[ContextMessage], made_here: dict[str, Beside], ended_by: Ending
+) -> None:
+    """Add what pi sent at the end of a stretch, with the LLM calls that were made in it, and the requests
+    beside each.
+    """
     for one in context:
         native = one.message
         message = PI.read(native, one.id)
         failed = message.role == "assistant" and native.get("stopReason") in _FAILED
-        if message.role == "assistant" and one.id in made_here:
+        beside = made_here.get(one.id)
+        if message.role == "assistant" and beside is not None:
+            message = msgspec.structs.replace(message, warmed=beside.warmed)
             epochs.call(
                 usage=message.usage,
                 time=message.time,
                 model=message.model,
                 provider=string(native.get("provider")),
                 failed=failed,
+                warmed=beside.warmed,
+                beside=beside.usage,
             )
         if not failed:
             epochs.add([message])

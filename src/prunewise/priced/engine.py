@@ -82,6 +82,8 @@ class PricedEngine(Engine):
         """The LLM call at which the cache was broken last."""
         self._answer: Message | None = None
         """The last one with usage."""
+        self._long_lived = False
+        """Whether what was written to the cache last is to live one hour."""
 
     # ---- growing
 
@@ -150,13 +152,14 @@ class PricedEngine(Engine):
         if usage is None:
             return
         self._answer = message
-        if before is None or before.usage is None or message.time is None or before.time is None:
+        if usage.cache_write:
+            self._long_lived = usage.is_long_lived
+        pause = None if before is None else message.pause_after(before)
+        if before is None or before.usage is None or pause is None:
             return
         sent = before.usage.context_tokens - before.usage.output
         if sent > 0 and self._cut_at != self.transcript.calls_before[len(self._steps) - 2]:
-            self.warmth = self.warmth.after(
-                max(0.0, message.time - before.time), hit=usage.cache_read >= _FOUND * sent
-            )
+            self.warmth = self.warmth.after(pause, hit=usage.cache_read >= _FOUND * sent)
 
     def _learn_from(self, recall: Exchange) -> None:
         """A recall shows that something was wanted: its file and its like go later from now on."""
@@ -406,7 +409,7 @@ class PricedEngine(Engine):
             for one in self.recalls
             if one.call.id in self._origins
         ]
-        prices = self._prices(moment)
+        prices, long = self._prices(moment), self._long_lived or moment.long_lived
         recount(
             self._purse,
             prices,
@@ -414,14 +417,15 @@ class PricedEngine(Engine):
             sizes,
             taken,
             recalls=recalls,
-            warm=lambda pause: self.warmth.probability(pause, prices.rules),
+            warm=lambda pause: self.warmth.probability(pause, prices.rules, long=long),
         )
 
     def _warm(self, moment: Moment) -> float:
         """How likely what was sent before is still cached."""
         if moment.cold or not self.transcript.llm_calls:
             return 0.0
-        return self.warmth.probability(moment.seconds_since_call, self._prices(moment).rules)
+        rules, long = self._prices(moment).rules, self._long_lived or moment.long_lived
+        return self.warmth.probability(moment.seconds_since_call, rules, long=long)
 
     def _decided(self, target: Target) -> bool:
         """Whether something stands for a target already, or was restored there."""

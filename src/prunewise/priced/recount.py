@@ -27,6 +27,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """Its size without pruning, in tokens."""
     answered_at: float | None
     """In seconds since the epoch; None where unknown."""
+    warmed: float | None = None
+    """When the cache was last kept warm before it."""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -64,7 +66,7 @@ def requests(messages: Sequence[Message], sizes: Sequence[float]) -> Iterator[Re
     for position, (message, size) in enumerate(zip(messages, sizes, strict=True)):
         answers = message.role == "assistant"
         if answers and before != "assistant":
-            yield Request(position, sent, max(estimate, raw), message.time)
+            yield Request(position, sent, max(estimate, raw), message.time, message.warmed)
         raw += size
         estimate = estimate + size if message.usage is None else message.usage.context_tokens
         if answers:
@@ -130,4 +132,4 @@ def recount(
 def _pause(before: Request, request: Request) -> float | None:
     if before.answered_at is None or request.answered_at is None:
         return None
-    return max(0.0, request.answered_at - before.answered_at)
+    return max(0.0, request.answered_at - max(before.answered_at, request.warmed or before.answered_at))

@@ -56,6 +56,8 @@ class Accounting:
         self._warmth: Warmth = UNTOLD
         self._cached = False
         """Whether the provider has told of a cache."""
+        self._long_lived = False
+        """Whether what was written last is to live one hour."""
         self._book: dict[str, Prices] = {}
 
     @property
@@ -168,10 +170,13 @@ class Accounting:
     def _warm(self, last: Message | None, message: Message, usage: Usage) -> float:
         """How likely the cache was still warm, to go by the pause; what usage says of it is learnt."""
         self._cached = self._cached or usage.cache_read + usage.cache_write > 0
+        if last is not None and last.usage is not None and last.usage.cache_write:
+            self._long_lived = last.usage.is_long_lived
         if not self._cached or last is None or last.usage is None or last.model != message.model:
             return 0.0
-        pause = None if message.time is None or last.time is None else max(0.0, message.time - last.time)
-        likely = self._warmth.probability(pause, rules_for(message.model) or UNKNOWN)
+        pause = message.pause_after(last)
+        rules = rules_for(message.model) or UNKNOWN
+        likely = self._warmth.probability(pause, rules, long=self._long_lived)
         if pause is not None and not self.tally.broken:
             sent = last.usage.context_tokens - last.usage.output
             self._warmth = self._warmth.after(pause, hit=usage.cache_read >= _FOUND * sent)

@@ -1,10 +1,12 @@
-"""When the last request was answered, and by whom: what a pruner tells the engine of the moment.
+"""When the cache was last used, and by whom: what a pruner tells the engine of the moment.
 
-Only a request that succeeded starts the clock. Knows no time of its own.
+A request that was answered starts the clock, and each one that kept the cache warm since starts it again.
+Knows no time of its own.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -40,6 +42,10 @@ class Clock(msgspec.Struct):
     answered_at: float | None = None
     fresh: bool = False
     """Whether the conversation was compacted, and nothing was answered since."""
+    long_lived: bool = False
+    """Whether the host asks for cache entries that live the longest time."""
+    warmed: list[float] = []
+    """When requests beside the conversation kept the cache warm, the latest last."""
     _answered: Caller | None = None
     _asked: Caller = NOBODY
 
@@ -49,6 +55,16 @@ class Clock(msgspec.Struct):
             self.answered_at = now
             self.fresh = False
             self._answered = self._asked
+
+    def kept_warm(self, now: float) -> None:
+        """A request beside the conversation has used what it left in the cache."""
+        if now not in self.warmed:
+            insort(self.warmed, now)
+
+    def warmed_before(self, time: float) -> float | None:
+        """When the cache was last kept warm before a time; None where it was not."""
+        index = bisect_right(self.warmed, time)
+        return self.warmed[index - 1] if index else None
 
     def compacted(self) -> None:
         """Nothing of what comes now is cached."""
@@ -64,5 +80,8 @@ class Clock(msgspec.Struct):
                 msgspec.structs.astuple(caller), msgspec.structs.astuple(known), strict=True
             )
         )
-        seconds = None if self.answered_at is None else max(0.0, now - self.answered_at)
-        return Moment(seconds, caller.model, caller.provider, cold=changed or self.fresh)
+        seconds = None
+        if self.answered_at is not None:
+            seconds = max(0.0, now - max(self.answered_at, self.warmed_before(now) or 0.0))
+        cold = changed or self.fresh
+        return Moment(seconds, caller.model, caller.provider, cold=cold, long_lived=self.long_lived)

@@ -55,11 +55,13 @@ class Pruner:
         cwd: str | None = None,
         engaged: bool = False,
         tells_compactions: bool = False,
+        long_lived: bool = False,
     ) -> None:
         """Without a store the ledger and the originals live in memory, as long as this object.
 
         `engaged`: masking has engaged in this conversation before. `tells_compactions`: the host calls
-        `compacted`; else a conversation that gets smaller counts as compacted.
+        `compacted`; else a conversation that gets smaller counts as compacted. `long_lived`: the host asks
+        for cache entries that live the longest time.
         """
         self.format = formats.named(format) if isinstance(format, str) else format
         self.policy = policy or Policy()
@@ -71,7 +73,7 @@ class Pruner:
         self._projection = Projection(self.format)
         self._engagement = Engagement(engaged)
         self._tells_compactions = tells_compactions
-        self._clock = Clock()
+        self._clock = Clock(long_lived=long_lived)
         self._accounting = Accounting(self.policy.rules)
         self._observed: Usage | None = None
         self._warned = False
@@ -117,6 +119,12 @@ class Pruner:
         """
         self._observed = usage if isinstance(usage, Usage) and usage.context_tokens else None  # pyright: ignore[reportUnnecessaryIsInstance]
         self._clock.answered(time.time() if now is None else now)
+
+    def kept_warm(self, *, now: float | None = None) -> None:
+        """A request beside the conversation, which begins as the last one in it did, has used the cache: a
+        cache warmer's, or a question about what was said.
+        """
+        self._clock.kept_warm(time.time() if now is None else now)
 
     def read(self, request: Any, *, ids: Sequence[str] | None = None) -> None:
         """Take a request in without pruning it: for a person's own decisions, before anything is sent."""
@@ -191,7 +199,7 @@ class Pruner:
         self._projection.make_again(self._engine, told_anew)
 
     def _read_new(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
-        self._engine.extend(self._with_observed(self._messages.read(natives, ids)))
+        self._engine.extend(self._with_warmed(self._with_observed(self._messages.read(natives, ids))))
         self._accounting.read(self._engine, self._ledger.standing)
 
     def _read_other(self, kept: int, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
@@ -218,6 +226,17 @@ class Pruner:
                     messages[position] = msgspec.structs.replace(message, usage=usage)
                 break
         return messages
+
+    def _with_warmed(self, messages: list[Message]) -> list[Message]:
+        """The messages, with each answer when the cache was last kept warm before it."""
+        if not self._clock.warmed:
+            return messages
+        return [
+            msgspec.structs.replace(message, warmed=self._clock.warmed_before(message.time))
+            if message.role == "assistant" and message.time is not None
+            else message
+            for message in messages
+        ]
 
     def under(self, policy: Policy) -> Pruner:
         """The same conversation under another policy, from here on. What stands and what has been sent

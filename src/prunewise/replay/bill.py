@@ -378,8 +378,10 @@ def _clock_place(call: LLMCall, before: _Before | None, rules: CacheRules, end: 
     last = before.call
     if (call.model, call.provider) != (last.model, last.provider):
         return 0.0
-    if call.time is not None and last.time is not None and call.time - last.time > rules.time_to_live:
-        return 0.0
+    if call.time is not None and last.time is not None:
+        used = max(last.time, call.warmed or last.time)
+        if call.time - used > rules.time_to_live:
+            return 0.0
     return float(min(before.end, end))
 
 
@@ -401,16 +403,20 @@ class Bill(msgspec.Struct, frozen=True):
     """NaN where the price is not known."""
     breaks: int
     """How often a cut changed what was cached."""
+    beside: float = 0.0
+    """What the requests beside the conversation cost as they were counted, in base input tokens. Nothing is
+    taken off it: without the cuts they would have been no cheaper."""
+    beside_dollars: float = 0.0
 
     @property
     def total(self) -> float:
-        """The cost of all calls, in base input tokens."""
-        return math.fsum(self.cost)
+        """The cost of all calls and of the requests beside them, in base input tokens."""
+        return math.fsum(self.cost) + self.beside
 
     @property
     def total_dollars(self) -> float | None:
         """The cost of all calls in US dollars, where all prices are known."""
-        total = math.fsum(self.dollars)
+        total = math.fsum(self.dollars) + self.beside_dollars
         return None if math.isnan(total) else total
 
     @property
@@ -460,7 +466,25 @@ def _bill(account: Account, cuts: Sequence[Iterable[Cut]], keeper: _Keeper, gran
         breaks += broken
     rows = np.concatenate(sheets, axis=1) if sheets else np.zeros((7, 0))
     tokens, read, write, write_1h, uncached, cost, dollars = rows
-    return Bill(tokens, read, write, write_1h, uncached, cost, dollars, breaks)
+    beside = [
+        (counted_cost(usage, prices), prices)
+        for page in account.pages
+        for call, prices in zip(page.calls, page.prices, strict=True)
+        for usage in call.beside
+    ]
+    dollars_beside = [prices.dollars(units) for units, prices in beside]
+    return Bill(
+        tokens,
+        read,
+        write,
+        write_1h,
+        uncached,
+        cost,
+        dollars,
+        breaks,
+        math.fsum(units for units, _ in beside),
+        math.fsum(math.nan if one is None else one for one in dollars_beside),
+    )
 
 
 def _sheet(page: Page, cuts: list[Cut], keeper: _Keeper, grant: _Grant) -> tuple[Floats, int]:
@@ -527,6 +551,8 @@ def _kept_by_entries(page: Page, places: Floats, changes: list[_Change]) -> Floa
             entries.clear()
         while entries and entries[-1].end > item:
             entries.pop()
+        if entries and call.warmed is not None:
+            entries[-1].used = max(call.warmed, entries[-1].used or 0.0)
         places[index] = _kept(page, entries, index, item)
         _use(entries, places[index], call.time)
         entries.append(_Entry(int(page.ends[index]), call.time))

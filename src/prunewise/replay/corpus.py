@@ -25,6 +25,7 @@ from prunewise.errors import InputError, PrunewiseError
 from prunewise.formats import opencode
 from prunewise.formats.detect import HEAD, READERS, detect, kept_sessions
 from prunewise.formats.pi import PI
+from prunewise.formats.pi_usage import NOTHING, by_answer
 from prunewise.formats.reading import string
 from prunewise.recording import Epoch, LLMCall, Recording
 from prunewise.replay.results import ErrorRow
@@ -384,9 +385,14 @@ def read_uncompacted(source: str, data: bytes) -> Recording:
         InputError: it is no pi session.
     """
     session = PiSession.from_bytes(data, source)
-    entries = [entry for entry in session.branch() if entry.type == "message"]
+    branch = session.branch()
+    beside = by_answer(branch)
+    entries = [entry for entry in branch if entry.type == "message"]
     natives = [entry.raw["message"] for entry in entries]
-    messages = [PI.read(native, entry.id) for native, entry in zip(natives, entries, strict=True)]
+    messages = [
+        msgspec.structs.replace(PI.read(native, entry.id), warmed=beside.get(entry.id, NOTHING).warmed)
+        for native, entry in zip(natives, entries, strict=True)
+    ]
     calls = [
         LLMCall(
             index,
@@ -395,6 +401,8 @@ def read_uncompacted(source: str, data: bytes) -> Recording:
             message.model,
             string(native.get("provider")),
             native.get("stopReason") in _FAILED,
+            message.warmed,
+            beside.get(message.id, NOTHING).usage,
         )
         for index, (message, native) in enumerate(zip(messages, natives, strict=True))
         if message.role == "assistant"

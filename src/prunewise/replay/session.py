@@ -445,7 +445,7 @@ def meet(call: LLMCall, new: Sequence[Message], answered: Sequence[LLMCall]) -> 
     if asked is not None and call.time is not None:
         asked = min(asked, call.time)
     return Meeting(
-        None if asked is None or last.time is None else max(0.0, asked - last.time),
+        None if asked is None or last.time is None else max(0.0, asked - max(last.time, call.warmed or 0.0)),
         call.model,
         call.provider,
         (call.model, call.provider) != (last.model, last.provider),

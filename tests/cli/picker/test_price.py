@@ -12,6 +12,7 @@ from prunewise.gates import Verdict
 
 NOW = 1_800_000_000.0
 WARM = Warmth("warm", "because")
+WRITTEN_FOR_AN_HOUR = {"input": 1, "cacheWrite": 50, "cacheWrite1h": 50}
 
 
 def last(ago: float, model: str = "claude-sonnet-4-5", provider: str = "anthropic") -> dict[str, object]:
@@ -37,6 +38,25 @@ def last(ago: float, model: str = "claude-sonnet-4-5", provider: str = "anthropi
 )
 def test_how_warm_the_cache_is(told: dict[str, object] | None, temperature: str, words: str):
     found = warmth(told, NOW)
+    assert found.temperature == temperature
+    assert words in found.words
+
+
+@pytest.mark.parametrize(
+    ("told", "warmed", "temperature", "words"),
+    [
+        (last(1500), None, "cooling", "last LLM call 25 min ago, lives 5 min, 1 h where"),
+        (last(1500), 60, "warm", "kept warm 1 min ago, lives 5 min"),
+        (last(1500), 600, "cooling", "kept warm 10 min ago, lives 5 min"),
+        (last(1500), 1600, "cooling", "last LLM call 25 min ago"),
+        ({**last(1500), "usage": WRITTEN_FOR_AN_HOUR}, None, "warm", "last LLM call 25 min ago, lives 1 h"),
+        ({**last(4000), "usage": WRITTEN_FOR_AN_HOUR}, None, "cold", "last LLM call 1 h ago, lives 1 h"),
+    ],
+)
+def test_all_that_keeps_the_cache_warm_counts(
+    told: dict[str, object], warmed: float | None, temperature: str, words: str
+):
+    found = warmth(told, NOW, None if warmed is None else NOW - warmed)
     assert found.temperature == temperature
     assert words in found.words
 

@@ -70,11 +70,11 @@ class Talk:
 
     # ---- what pi writes
 
-    def add(self, kind: str, **fields: Any) -> str:
+    def add(self, type: str, /, **fields: Any) -> str:
         """Add an entry to the session."""
         name = f"{len(self.records) + 1:08x}"
         stamp = "2026-01-01T00:00:00.000Z"
-        record = {"type": kind, "id": name, "parentId": self.leaf, "timestamp": stamp, **fields}
+        record = {"type": type, "id": name, "parentId": self.leaf, "timestamp": stamp, **fields}
         if self.file is not None:
             if not self.file.exists():
                 self.file.write_text(json.dumps(self.header) + "\n")

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -407,3 +408,61 @@ def test_the_footer_tells_what_was_really_saved(talk: MakeTalk):
     status = session.context().status
     assert status is not None
     assert re.fullmatch(r"pruned [\d,]+ of [\d,]+ tokens, net \+\d\d\.\d%", status)
+
+
+# ---- the cache
+
+
+def stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "usage", "seconds"),
+    [
+        ("cache_warm", {"input": 0, "output": 1, "cacheRead": 5000}, 60),
+        ("cache_warm", {"input": 0, "output": 1, "cacheWrite": 5000}, 60),
+        ("cache_warm", {"input": 0, "output": 0}, 1500),
+        ("side_question", {"input": 10, "output": 90, "cacheRead": 5000}, 60),
+        ("title", {"input": 300, "output": 9}, 1500),
+    ],
+)
+def test_the_clock_knows_of_requests_beside_the_conversation(
+    talk: MakeTalk, *, kind: str, usage: dict[str, int], seconds: float, restarted: bool, in_memory: bool
+):
+    session = talk(in_memory=in_memory)
+    session.say("Go on.")
+    session.call("read", path="a.txt")
+    session.answer("Done.", at=1_000_000_000, usage={"input": 10, "cacheRead": 5000})
+    if restarted:
+        session.context()
+    for after in (900, 1440):
+        session.add(
+            "usage", kind=kind, provider="p", model="m", usage=usage, timestamp=stamp(1_000_000 + after)
+        )
+    session.say("And now?")
+    if restarted:
+        session.greet()
+        session.session.warm()
+    session.context()
+    clock = session.session.pruner._clock
+    assert clock.ask(1_001_500.0, session.session.caller).seconds_since_call == seconds
+
+
+@pytest.mark.parametrize(("told", "is_long"), [("long", True), ("short", False), ("", False), (None, False)])
+def test_the_retention_that_pi_asks_for_is_known(
+    talk: MakeTalk, monkeypatch: pytest.MonkeyPatch, told: str | None, is_long: bool
+):
+    if told is None:
+        monkeypatch.delenv("PI_CACHE_RETENTION", raising=False)
+    else:
+        monkeypatch.setenv("PI_CACHE_RETENTION", told)
+    session = talk()
+    session.say("Go on.")
+    session.context()
+    clock = session.session.pruner._clock
+    assert clock.ask(1.0, session.session.caller).long_lived is is_long
+    session.session.set("policy", "priced")
+    assert session.session.pruner._clock.long_lived is is_long

@@ -13,6 +13,7 @@ import msgspec
 
 from prunewise.cli.console import cell
 from prunewise.cli.desk import Desk
+from prunewise.formats.pi import PI
 from prunewise.gates import Verdict
 from prunewise.gates.words import answer
 from prunewise.listing import Listed
@@ -37,12 +38,13 @@ class Warmth(msgspec.Struct, frozen=True):
     """The reason."""
 
 
-def warmth(last: Mapping[str, Any] | None, now: float) -> Warmth:
+def warmth(last: Mapping[str, Any] | None, now: float, warmed: float | None = None) -> Warmth:
     """What is known of the cache.
 
     Args:
         last: pi's last message of the model; None where it has said nothing.
         now: seconds since the epoch.
+        warmed: when a request beside the conversation last kept the cache warm; None where none did.
     """
     if last is None:
         return Warmth("cold", "nothing was sent yet")
@@ -51,18 +53,25 @@ def warmth(last: Mapping[str, Any] | None, now: float) -> Warmth:
         return Warmth("unknown", "the session does not say when the last LLM call was")
     name = model if isinstance(model, str) else ""
     rules = rules_for(name, provider if isinstance(provider, str) else "")
-    return _by_clock(max(0.0, now - stamp / 1000), rules, name)
+    usage = PI.read(last, "").usage
+    long = usage is not None and usage.is_long_lived
+    if warmed is not None and warmed > stamp / 1000:
+        return _by_clock("kept warm", max(0.0, now - warmed), rules, name, long=long)
+    return _by_clock("last LLM call", max(0.0, now - stamp / 1000), rules, name, long=long)
 
 
-def _by_clock(ago: float, rules: CacheRules | None, model: str) -> Warmth:
-    """What is known of the cache, so many seconds after the last LLM call."""
-    since = f"last LLM call {duration(ago)} ago"
+def _by_clock(use: str, ago: float, rules: CacheRules | None, model: str, *, long: bool) -> Warmth:
+    """What is known of the cache, so many seconds after its last use; `long`: what was written last is to
+    live the longest time.
+    """
+    since = f"{use} {duration(ago)} ago"
     if rules is None and ago > max(row.longest for row in RULES):
         return Warmth("cold", f"{since}, longer than any known cache lives: {_FREE}")
     if rules is None:
         return Warmth("unknown", f"{since}; no cache rules are known for {cell(model) or 'its model'}")
-    lives = f"{since}, lives {duration(rules.time_to_live)}"
-    if ago <= rules.time_to_live:
+    lifetime = rules.longest if long else rules.time_to_live
+    lives = f"{since}, lives {duration(lifetime)}"
+    if ago <= lifetime:
         return Warmth("warm", lives)
     if ago <= rules.longest:
         return Warmth("cooling", f"{lives}, {duration(rules.longest)} where that was asked for")

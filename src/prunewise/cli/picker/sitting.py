@@ -5,7 +5,7 @@ Knows no terminal. All that is written goes through `Change`, as on the command 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -17,8 +17,10 @@ from prunewise.cli.picker.rows import Row, rows
 from prunewise.cli.picker.timeline import Timeline
 from prunewise.cli.picking import Choice
 from prunewise.errors import RefusedError
+from prunewise.formats.pi_usage import warmed_at
 from prunewise.ledger import Target
 from prunewise.listing import Listed
+from prunewise.stores.pi_entries import Entry
 from prunewise.transcript import TOOL_INPUT, Text
 from prunewise.wording import count
 
@@ -58,16 +60,21 @@ class Sitting:
 
     def warmth(self, now: float) -> Warmth:
         """Whether what was sent last is still cached."""
-        answers = (one for one in reversed(self.desk.conversation.natives) if one.get("role") == "assistant")
-        return warmth(next(answers, None), now)
+        conversation = self.desk.conversation
+        answers = (one for one in reversed(conversation.natives) if one.get("role") == "assistant")
+        times = (warmed_at(entry) for entry in self._branch())
+        return warmth(next(answers, None), now, max((one for one in times if one is not None), default=None))
+
+    def _branch(self) -> Sequence[Entry]:
+        leaf = self.desk.conversation.branch.leaf
+        return () if leaf is None else self.desk.conversation.session.branch(leaf)
 
     def timeline(self) -> Timeline:
         """The sizes of the session's requests: as recorded, else by estimate."""
-        conversation, pruner = self.desk.conversation, self.desk.pruner
-        leaf = conversation.branch.leaf
-        found = timeline.recorded(() if leaf is None else conversation.session.branch(leaf))
+        found = timeline.recorded(self._branch())
         if found.sizes:
             return found
+        pruner = self.desk.pruner
         return timeline.estimated(pruner.transcript.messages, pruner.policy.rules.estimator.message)
 
     def answer_of(self, part: Listed) -> str:

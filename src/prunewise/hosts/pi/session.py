@@ -6,6 +6,7 @@ once, at the beginning, and changed by commands.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -83,6 +84,7 @@ class Session:
             cwd=hello.cwd,
             engaged=self.carried.engaged,
             tells_compactions=True,
+            long_lived=os.environ.get("PI_CACHE_RETENTION") == "long",
         )
         self.last_check: CompactionCheck | None = None
         """The prune gate's last answer."""
@@ -142,10 +144,16 @@ class Session:
         session, leaf = self.store.refresh(), self.hello.leaf
         if session is None or leaf is None or session.entry(leaf) is None or self._natives:
             return
-        self.store.move(leaf)
+        self._move(leaf)
         self.pruner.follow()
         context = [one for one in session.context(leaf) if one.message.get("role") != "system"]
         self.pruner.read([one.message for one in context], ids=[one.id for one in context])
+
+    def _move(self, leaf: str | None) -> bool:
+        """Go to where pi's branch ends now; whether its ledger is another than before."""
+        for time in self.store.warmed(leaf):
+            self.pruner.kept_warm(now=time)
+        return self.store.move(leaf)
 
     def take(self, view: View) -> Answer | None:
         """Bring the conversation up to date; an answer where it has to be told anew."""
@@ -191,7 +199,7 @@ class Session:
         pruner = self.pruner
         if view.compacted:
             pruner.compacted()
-        moved = self.store.move(view.leaf)
+        moved = self._move(view.leaf)
         if again:
             self.store.reread()
         if moved or again:

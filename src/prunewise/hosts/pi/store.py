@@ -7,7 +7,7 @@ an entry's id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 
 from prunewise import ledger
 from prunewise.errors import InputError, RecallError
+from prunewise.formats.pi_usage import warmed_at
 from prunewise.stores import Original
 from prunewise.stores.pi_session import Entry, PiSession
 
@@ -91,13 +92,24 @@ class PiStore:
 
     def _bears_ledger(self, leaf: str | None) -> bool:
         """Whether the way from the last leaf to this one may have changed the ledger."""
+        return any(entry is None or entry.type == "custom" for entry in self._way(leaf))
+
+    def warmed(self, leaf: str | None) -> list[float]:
+        """When requests beside the conversation kept its cache warm, on the way from the last leaf to this
+        one; in seconds since the epoch.
+        """
+        times = (warmed_at(entry) for entry in self._way(leaf) if entry is not None)
+        return [time for time in times if time is not None]
+
+    def _way(self, leaf: str | None) -> Iterator[Entry | None]:
+        """The entries from this leaf back to the last one; None at the end where that is not on the way."""
         name = leaf
         while name != self._leaf:
             entry = None if name is None else self.entry(name)
-            if entry is None or entry.type == "custom":
-                return True
+            yield entry
+            if entry is None:
+                return
             name = entry.parent
-        return False
 
     # ---- as a store
 
