@@ -445,7 +445,7 @@ def test_faults_are_as_their_definition_says(ruler: Ruler, history: tuple[Epoch,
             ),
             default=0,
         )
-        return ruler.weight([one for one in need.evidence if hidden(one, need.call)], age) >= 1
+        return ruler.suffices([one for one in need.evidence if hidden(one, need.call)], age)
 
     loss = losses(made, cuts, needs, ruler)
     assert list(loss.faults) == [need for need in needs if is_lost(need)]

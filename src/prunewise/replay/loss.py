@@ -187,11 +187,11 @@ class Watch:
                 continue
             age = call - standing[-1].cut.call
             hidden = [one for one in need.evidence if one.kind in weights and self._hidden(one)]
-            if self._ruler.weight(hidden, age) < 1:
+            if not self._ruler.suffices(hidden, age):
                 continue
             self._faults.append(need)
             missing = [one for one in hidden if self._server(one) is None]
-            if self._ruler.weight(missing, age) >= 1:
+            if self._ruler.suffices(missing, age):
                 back = _Recalled(call, missing[0], standing[-1].cut)
                 self._back[need.newest.position, need.newest.part] = back
                 self._recalled.append(back)
@@ -221,7 +221,11 @@ class Watch:
 
     def _hides(self, place: Place, evidence: Evidence) -> bool:
         cuts = self._cuts.get((place.position, place.part))
-        return cuts is not None and not (cuts[-1].kept and shows(cuts[-1].kept, evidence))
+        if cuts is None:
+            return False
+        if evidence.kind == "unseen":
+            return not _shows_all(cuts[-1].cut.marker, evidence.key)
+        return not (cuts[-1].kept and shows(cuts[-1].kept, evidence))
 
     def _server(self, evidence: Evidence) -> _Recalled | None:
         """The recall that already brought a place of it back, the newest place first."""
@@ -264,21 +268,19 @@ class _Recalled:
 
 
 def _kept(epoch: Epoch, cut: Cut) -> str:
-    """The lines of a result that a cut leaves as they stood, or without noise."""
+    """The lines of a result that a cut leaves as they stood."""
     part = epoch.messages[cut.position].parts[cut.part]
     if not isinstance(part, ToolResult) or "\n" not in cut.marker:
         return ""
-    stood = _lines(part.text) | _lines(without_noise(part.text) or "")
+    stood = _lines(part.text)
     return "\n".join(line for line in cut.marker.split("\n") if line in stood)
 
 
 def shows(kept: str, evidence: Evidence) -> bool:
-    """Whether lines that a cut kept show what was used: a page they never do."""
+    """Whether lines that a cut kept show what was used: a page, or an output as a whole, they never do."""
     match evidence.kind:
-        case "page":
+        case "page" | "unseen":
             return False
-        case "unseen":
-            return _lines(without_noise(evidence.key) or evidence.key) <= _shown(kept, _lines)
         case "old-line":
             return evidence.key in kept and bool(Lines((evidence.key,)).shown_by(kept))
         case "copied-words":
@@ -287,6 +289,11 @@ def shows(kept: str, evidence: Evidence) -> bool:
             return evidence.key in _shown(kept, line_numbers)
         case "reference" | "name":
             return evidence.key in _shown(kept, names)
+
+
+def _shows_all(marker: str, text: str) -> bool:
+    """Whether all of an output but proven noise still stands in what replaced it."""
+    return "\n" in marker and _lines(without_noise(text) or text) <= _lines(marker)
 
 
 def _lines(text: str) -> set[str]:

@@ -108,17 +108,20 @@ class Ruler(msgspec.Struct, frozen=True):
     number_calls: int | None = None
     """For how many LLM calls after a cut the numbers of its lines count; None: for ever."""
 
-    def weight(self, evidence: Iterable[Evidence], age: int = 0) -> float:
-        """What pieces of evidence come to, so many LLM calls after the newest place that held them went."""
+    def suffices(self, evidence: Iterable[Evidence], age: int = 0) -> bool:
+        """Whether this is enough, so many LLM calls after the newest place that held it went."""
         late = self.number_calls is not None and age >= self.number_calls
-        weights = self.weights
-        return sum(
-            0.0 if late and one.kind == "line-number" else weights.get(one.kind, 0.0) for one in evidence
-        )
+        weights, total = self.weights, 0.0
+        for one in evidence:
+            if not (late and one.kind == "line-number"):
+                total += weights.get(one.kind, 0.0)
+                if total >= 1:
+                    return True
+        return False
 
     def finds(self, need: Need) -> bool:
         """Whether an answer needs what its evidence stood in, should all of it go."""
-        return self.weight(need.evidence) >= 1
+        return self.suffices(need.evidence)
 
 
 DETECTOR = Ruler(
@@ -245,10 +248,14 @@ def runs(text: str) -> set[str]:
 
     A word is what stands between white space, without the punctuation around it.
     """
+    return {run for run in _runs(text) if len(run) >= RUN_LENGTH}
+
+
+def _runs(text: str) -> Iterable[str]:
+    """All runs of four words, however short."""
     bare = (word.strip(_AROUND) for word in _unescaped(text).split())
     words = [word for word in bare if word]
-    joined = map(" ".join, zip(words, words[1:], words[2:], words[3:], strict=False))
-    return {run for run in joined if len(run) >= RUN_LENGTH}
+    return map(" ".join, zip(words, words[1:], words[2:], words[3:], strict=False))
 
 
 def line_numbers(text: str) -> set[str]:
@@ -519,7 +526,7 @@ class _Pass:
         if self._lines:
             self._hold("old-line", self._lines.shown_by(text), place)
         if self._wanted["copied-words"]:
-            self._hold("copied-words", runs(text) & self._wanted["copied-words"], place)
+            self._hold("copied-words", self._wanted["copied-words"].intersection(_runs(text)), place)
         if self._wanted["line-number"]:
             output = place is not None and place.kind != TOOL_INPUT
             shown = line_numbers(text) if output else set(_NUMBER.findall(text))
