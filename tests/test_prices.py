@@ -477,3 +477,47 @@ def test_a_date_is_no_version(model: str, family: str):
 def test_a_model_that_is_not_known_is_said_to_be_so(model: str, provider: str, family: str):
     known = found(model, provider)
     assert (known.rules.family, known.default) == (family, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "dollars"),
+    [
+        ("minimax-m2", 0.3),
+        ("mistral-medium-3.5", 1.5),
+        ("claude-sonnet-4-20250514", 3.0),
+        ("claude-4-sonnet", 3.0),
+        ("claude-3-opus-20240229", 15.0),
+        ("gemini-2.5-flash-preview-05-20", 0.15),
+        ("gemini-2.0-flash-001", 0.1),
+        ("kimi-k2-0905-preview", 0.6),
+        ("gpt-4.1-2025-04-14", 2.0),
+        ("minimax-m2.5", None),  # the list has m2
+        ("mistral-medium-3", None),  # and 3.5
+        ("gpt-5.3-codex-spark", None),
+        ("claude-opus-5-7", None),
+        ("gpt-6.9", None),
+        ("grok-9", None),
+    ],
+)
+def test_no_version_is_priced_as_another(model: str, dollars: float | None):
+    assert found(model).dollars_per_million == dollars
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "rates"),
+    [
+        ("gpt-6.2-astra", "openai", (8.0, 0.05, 1.25, 5.0)),
+        ("openai/gpt-6.2-sol", "", (2.0, 0.05, 1.25, 5.0)),
+        ("codex-mini-latest", "openai", (1.5, 0.25, 1.0, 4.0)),
+    ],
+)
+def test_what_the_list_lacks_is_priced_by_its_provider(model: str, provider: str, rates: tuple[float, ...]):
+    known = found(model, provider)
+    got = (known.dollars_per_million, known.rates.read, known.rates.write, known.rates.output)
+    assert got == pytest.approx(rates)
+    assert "developers.openai.com" in known.source
+
+
+def test_a_preview_without_a_price_is_not_known():
+    assert found("gpt-5.3-codex-spark", "openai").default
+    assert not found("gpt-5.3-codex", "openai").default

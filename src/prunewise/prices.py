@@ -244,7 +244,7 @@ RULES: tuple[CacheRules, ...] = (
     _automatic(
         "GPT-5 to 5.4",
         "openai",
-        r"gpt-5",
+        r"gpt-5(?!\S*spark)",  # a preview that has no price
         read=0.1,
         output=8.0,
         step=128,
@@ -635,7 +635,38 @@ class _Listed(msgspec.Struct, frozen=True):
     dollars: tuple[tuple[int, tuple[Decimal | None, ...]], ...]
 
 
+def _per_million(models: str, source: str, input: str, read: str, output: str) -> tuple[str, _Listed]:
+    prices = (Decimal(input), Decimal(read), None, None, Decimal(output))
+    return models, _Listed(source, Decimal(input), ((0, prices),))
+
+
+_UNLISTED = (
+    _per_million(
+        rf"gpt-6[.-]2-astra{_ENDS}",
+        "developers.openai.com: GPT-6.2 Astra; cached input: litellm, 2026-11-18",
+        "8",
+        "0.40",
+        "40",
+    ),
+    _per_million(
+        rf"gpt-6[.-]2-sol{_ENDS}",
+        "developers.openai.com: GPT-6.2 Sol; cached input: that of GPT-6.1 Sol",
+        "2",
+        "0.10",
+        "10",
+    ),
+    _per_million(r"codex-mini-latest", "developers.openai.com: codex-mini-latest", "1.50", "0.375", "6"),
+)
+"""Models that the price list lacks, by the pattern of their plain id, checked on the day of the rules."""
+
+
 def _listed(model: str, provider: str, when: float | None) -> _Listed | None:
+    name = plain(model)
+    own = next((row for pattern, row in _UNLISTED if re.match(pattern, name)), None)
+    return _in_package(model, provider, when) or own
+
+
+def _in_package(model: str, provider: str, when: float | None) -> _Listed | None:
     try:
         import genai_prices
         from genai_prices.data_snapshot import get_snapshot
@@ -648,10 +679,26 @@ def _listed(model: str, provider: str, when: float | None) -> _Listed | None:
             seller, found = snapshot.find_provider_model(name, None, maker, None)
         except LookupError:
             continue
+        if _version(found.id) != _version(model):
+            continue  # the list takes a beginning for the whole: m2 for m2.5
         row = _row(seller, found, found.get_prices(time), genai_prices.__version__)
         if row is not None:
             return row
     return None
+
+
+_NO_VERSION = re.compile(
+    r"[-@]?(?:20\d\d-?\d\d-?\d\d|\d{6}|\d{4}|\d\d-\d\d)(?!\d)|\d+(?:\.\d+)?[bkm]\b|-0\d\d\b"
+)
+"""Numbers in a model's id that are none of its version: dates, sizes, builds."""
+
+
+def _version(model: str) -> list[int]:
+    """The numbers of a model's version, without zeros at its end."""
+    numbers = [int(number) for number in re.findall(r"\d+", _NO_VERSION.sub("", plain(model)))]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return numbers
 
 
 def _names(model: str, provider: str) -> Iterator[tuple[str, str | None]]:
