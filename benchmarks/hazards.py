@@ -15,12 +15,14 @@ import msgspec
 
 from prunewise.priced.hazards import HAZARDS, Hazard
 from prunewise.recording import Epoch, Recording
-from prunewise.replay.needs import DETECTOR, Need, need_events
+from prunewise.replay.needs import DETECTOR, Need, Ruler, need_events
 from prunewise.settings import DEFAULTS
 from prunewise.strategies.sorting import sort_of
 from prunewise.tokens import text_tokens
 from prunewise.transcript import Transcript
 
+LATER = Ruler("later", {kind: one for kind, one in DETECTOR.weights.items() if kind != "line-number"})
+"""The detector without the numbers of lines, which count soon after a cut only."""
 AGES = (3, 6, 12, 24, 48)
 """In LLM calls."""
 FEWEST = 50
@@ -53,7 +55,7 @@ def _of_epoch(repository: str, recording: Recording, epoch: Epoch) -> Iterable[O
     transcript.extend(epoch.messages)
     needs: dict[tuple[int, int], list[Need]] = defaultdict(list)
     for need in need_events(epoch, recording.vocabulary, cwd=recording.cwd):
-        if DETECTOR.finds(need):
+        if LATER.finds(need):
             needs[need.newest.position, need.newest.part].append(need)
     priced = DEFAULTS.priced
     for exchange in transcript.exchanges:
