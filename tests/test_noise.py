@@ -159,6 +159,42 @@ def test_what_may_tell_of_failure_stays_in_the_midst_of_progress(form: str, fail
     assert len(found) < KEPT_AT_END + 8
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *["deploy unsuccessful", "service unavailable", "container unhealthy", "unmet dependency a@1"],
+        *["insufficient memory", "limit exceeded", "too many open files", "throttled by the server"],
+        *[
+            "wrong password",
+            "3 packets dropped",
+            "node offline",
+            "rolled back to v1",
+            "giving up after 3 tries",
+        ],
+        *["ValueError: x", "stderr", "npm ERR! x", "E0432", "TS2322", "didn't start", "could not", "killed"],
+        *[
+            "Zeitüberschreitung: Fehler",
+            "échec",
+            "falló",
+            "błąd",
+            "ошибка",
+            "失败",
+            "エラー",
+            "실패",
+            "✖",
+            "❌",
+        ],
+    ],
+)
+def test_a_line_tells_of_failure(line: str):
+    assert condense.tells_of_failure(line)
+
+
+@pytest.mark.parametrize("line", ["fine", "installing", "designed", "changes", "Building a.o", "100% done"])
+def test_a_line_tells_of_none(line: str):
+    assert not condense.tells_of_failure(line)
+
+
 @pytest.mark.parametrize("failure", [one for one in FAILURES if not one.startswith(" ")])
 @pytest.mark.parametrize("times", [1, 30])
 def test_a_failure_stays_that_was_drawn_over(failure: str, times: int):

@@ -201,6 +201,8 @@ _FAILURE = re.compile(
     |seg(?:ment|v|fault)|signal|\bsig(?!n)[a-z]{3,4}\b|kill|\boom\b|out\ of|time[ds]?[-\s]?out|deadlock|violat
     |overflow|leak|broken|\bbad\b|exit(?:ed|\s|:|=)|status|return\ code|unauthori|forbidden|expired
     |unreachable|problem|\bissue|\blost|closed|reset\b|incomplete|partial|interrupt|cancel|terminat|\bskip|\bstop
+    |unsuccess|unavailable|unhealthy|unmet|insufficient|exceed|too\ (?:many|large|long|big|old)|throttl|quota
+    |wrong|discard|dropped|offline|disconnect|degraded|rollback|rolled\ back|revert|ignor|gave\ up|giving\ up
     |retry|retri|\bstall|\bhang|\bhung|mislukt|\bfout|fehl|fall[oóò]|erro|erreur|échec|échou|impossible|fallit|błąd
     |niepowodzenie|\bhata|başar\u0131s\u0131z|ошибк|не\ удалось|сбой|错误|錯誤|失败|失敗|警告|エラー|오류|실패
     |[✖\u00d7✗✘❌⚠\u2a2f🔴‼]|\b(?-i:[A-Z]){1,6}\d{3,5}\b""",
