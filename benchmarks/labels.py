@@ -22,7 +22,7 @@ from typing import NamedTuple
 from prunewise.formats.detect import read_recording
 from prunewise.recording import Epoch
 from prunewise.replay.loss import losses
-from prunewise.replay.needs import DETECTOR, UPPER, Evidence, Need, Place, Ruler, need_events
+from prunewise.replay.needs import DETECTOR, UPPER, Evidence, Need, Place, Ruler, needs_of
 from prunewise.replay.policies import Cut
 from prunewise.transcript import TOOL_INPUT, TOOL_RESULT, ToolCall, ToolResult
 
@@ -71,12 +71,10 @@ def verdicts(rows: Iterable[Row], folder: Path, rulers: Sequence[Ruler]) -> dict
     found: dict[str, tuple[bool, ...]] = {}
     for name, mine in by_file.items():
         recording = read_recording(name, (folder / name).read_bytes())
-        needs: dict[int, tuple[Need, ...]] = {}
+        needs = needs_of(recording)
         for row in mine:
             number = int(row["epoch"])
             epoch = recording.epochs[number]
-            if number not in needs:
-                needs[number] = need_events(epoch, recording.vocabulary, cwd=recording.cwd)
             cut, *others = _cuts(row, epoch)
             later = _needs_of(cut, needs[number])
             found[row["id"]] = tuple(

@@ -29,7 +29,7 @@ from tests.build import (
 
 from prunewise import tools
 from prunewise.formats.detect import read_recording
-from prunewise.recording import Epoch, LLMCall
+from prunewise.recording import Epoch, LLMCall, Recording
 from prunewise.replay.needs import (
     KINDS,
     LINE_LENGTH,
@@ -38,6 +38,7 @@ from prunewise.replay.needs import (
     describe,
     names,
     need_events,
+    needs_of,
     old_lines,
     rare_in,
     uncommon,
@@ -346,6 +347,53 @@ def test_a_relative_path_is_resolved():
     assert pages(made, tools.PI) == []
 
 
+# ---- outputs that no answer has seen
+
+STEPS = flat(user("go"), bash("c", "run", "first output"), bash("d", "run", "second output"), assistant("on"))
+
+
+def unseen(*epochs: Epoch) -> list[list[str]]:
+    recording = Recording("pi", "a", "a", epochs, tools.PI)
+    return [
+        [one.key for need in needs for one in need.evidence if one.kind == "unseen"]
+        for needs in needs_of(recording)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "kept", "new", "expected"),
+    [
+        pytest.param((1, 3, 5), [3, 4], [], [], id="kept over a compaction: it has been seen"),
+        pytest.param((1, 3), [3, 4], [], ["second output"], id="kept before any answer had seen it"),
+        pytest.param((1, 3, 5), [], bash("e", "run", "second output"), ["second output"],
+            id="another output of the same text has not"),
+        pytest.param((1, 3, 5), [1, 2], bash("e", "run", "third output"), ["third output"],
+            id="nor has what came later"),
+        pytest.param((), [], STEPS, ["first output", "second output"], id="without a call nothing is seen"),
+    ],
+)  # fmt: skip
+def test_what_an_earlier_epoch_has_seen_is_seen(
+    calls: tuple[int, ...], kept: list[int], new: list[Native], expected: list[str]
+):
+    before = tuple(messages(STEPS))
+    # Behind those of before, so that ids differ.
+    after = messages([*STEPS, *new, assistant("so")])[len(STEPS) :]
+    second = (*(before[at] for at in kept), *after)
+    answers = tuple(
+        LLMCall(at) for at, one in enumerate(second) if one.role == "assistant" and at >= len(kept)
+    )
+    first = Epoch(before, tuple(LLMCall(at) for at in calls))
+    assert unseen(first, Epoch(second, answers))[1] == expected
+
+
+def test_a_call_that_failed_has_seen_nothing():
+    made = tuple(messages(STEPS))
+    failed = Epoch(made, (LLMCall(1), LLMCall(3), LLMCall(5, failed=True)))
+    again = Epoch(made, (LLMCall(5),))
+    assert unseen(failed, again) == [["first output"], ["second output"]]
+    assert unseen(again, again) == [["first output", "second output"], []]
+
+
 # ---- the listing, frozen
 
 RAW = "    return raw.split(':')"
@@ -536,13 +584,13 @@ def test_the_work_grows_with_the_session():
 # ---- recorded sessions
 
 DIGESTS: dict[str, tuple[int, str]] = {
-    "claude-code": (17679, "3d85fcbb70c7d7ca"),
+    "claude-code": (17646, "e3f504bfdfed087c"),
     "codex": (18380, "357a80a90accd747"),
     "copilot": (1294, "119dbc2a7c9d64f1"),
     "gemini": (393, "07ed8ef191339453"),
     "gemini-contents": (1497, "8f4adaee81e03bbd"),
     "opencode": (2912, "e3de749c1cf0b594"),
-    "pi": (25580, "54416587a88f8e10"),
+    "pi": (25491, "d4dce6cecda5efcc"),
     "swe-agent": (504, "8cb3015b2f80d230"),
 }
 """For each format: how many pieces of evidence its shared sessions have, and a digest of them. A reader that
@@ -558,8 +606,8 @@ def test_the_events_of_recorded_sessions_are_frozen(shared: Path, format: str):
     count, digest = 0, hashlib.sha256()
     for path in sorted(folder.iterdir()):
         recording = read_recording(path.name, path.read_bytes())
-        for one in recording.epochs:
-            for need in need_events(one, recording.vocabulary, cwd=recording.cwd):
+        for needs in needs_of(recording):
+            for need in needs:
                 for row in listed(need):
                     digest.update(json.dumps(row).encode("utf-8", "surrogatepass") + b"\n")
                     count += 1

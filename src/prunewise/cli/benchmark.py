@@ -309,7 +309,7 @@ def _find(paths: Sequence[str]) -> Listing:
 def _print_events(sources: Sequence[Source], inquiry: Inquiry) -> None:
     """What each session needed again: a matter of the session alone, whatever the policy."""
     from prunewise.replay.corpus import load, reason
-    from prunewise.replay.needs import describe, need_events
+    from prunewise.replay.needs import describe, needs_of
 
     for source in sources:
         if not inquiry.selection.may_hold(source):
@@ -325,12 +325,12 @@ def _print_events(sources: Sequence[Source], inquiry: Inquiry) -> None:
                                 "source": recording.source,
                                 "session": recording.session,
                                 "epoch": number,
-                                **describe(need, epoch),
+                                **describe(need, recording.epochs[number]),
                             }
                         )
                         + "\n"
-                        for number, epoch in enumerate(recording.epochs)
-                        for need in need_events(epoch, recording.vocabulary, cwd=recording.cwd)
+                        for number, needs in enumerate(needs_of(recording))
+                        for need in needs
                     )
                 )
         except click.exceptions.Exit:

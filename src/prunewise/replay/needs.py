@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple, cast
@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, cast
 import msgspec
 
 from prunewise import tools
-from prunewise.recording import Epoch, LLMCall
+from prunewise.recording import Epoch, LLMCall, Recording
 from prunewise.tools import FileOperation, Vocabulary
 from prunewise.transcript import (
     SHELL_OUTPUT,
@@ -66,6 +66,10 @@ class Place(NamedTuple):
     position: int
     part: int
     kind: Kind
+
+
+Seen = tuple[str, str]
+"""An output by its message's id and its text."""
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
@@ -353,8 +357,25 @@ class Lines:
 # --------------------------------------------------------------- the pass
 
 
+def needs_of(recording: Recording) -> list[tuple[Need, ...]]:
+    """Every need of a recording, epoch by epoch. What one epoch has seen is not unseen in the next."""
+    found: list[tuple[Need, ...]] = []
+    seen: set[Seen] = set()
+    for epoch in recording.epochs:
+        found.append(need_events(epoch, recording.vocabulary, cwd=recording.cwd, seen=seen))
+        answered = [call.position for call in epoch.calls if _is_answered(call, epoch)]
+        for message in epoch.messages[: max(answered, default=0)]:
+            seen.update((message.id, text) for text in map(_output, message.parts) if text)
+    return found
+
+
 def need_events(
-    epoch: Epoch, vocabulary: Vocabulary, rare: Callable[[str], bool] = uncommon, *, cwd: str | None = None
+    epoch: Epoch,
+    vocabulary: Vocabulary,
+    rare: Callable[[str], bool] = uncommon,
+    *,
+    cwd: str | None = None,
+    seen: Container[Seen] = (),
 ) -> tuple[Need, ...]:
     """Every need of an epoch, in the order of its answers.
 
@@ -367,7 +388,7 @@ def need_events(
     - `line-number`: in arguments, the number of a line that an output showed;
     - `page`: a write to, or an edit of, a file that was read since its last change; held by the results of
       those reads, or the input of the write that made it;
-    - `unseen`: the answer is the first to see the output. Outputs of the same text hold each other.
+    - `unseen`: the answer is the first to see the output. Outputs of equal text stand in for each other.
 
     There is none of what text that always stays has shown before: what the user, the system or the host
     wrote, and the agent's own text and thinking. What the agent wrote into the input of a call is a place
@@ -380,8 +401,24 @@ def need_events(
         vocabulary: which tools read and change files.
         rare: whether a name is rare enough that its use points at where it stood.
         cwd: the directory that relative paths are resolved against.
+        seen: the outputs that an answer of an earlier epoch has seen.
     """
-    return _Pass(epoch, vocabulary, rare, cwd).needs()
+    return _Pass(epoch, vocabulary, rare, cwd, seen).needs()
+
+
+def _is_answered(call: LLMCall, epoch: Epoch) -> bool:
+    return not call.failed and call.position < len(epoch.messages)
+
+
+def _output(part: Part) -> str:
+    """The text of an output; empty where there is none, or it is no output."""
+    match part:
+        case ToolResult() if part.has_text:
+            return part.text
+        case Shell() if part.sent and part.output.strip():
+            return part.output
+        case _:
+            return ""
 
 
 class _Use(NamedTuple):
@@ -395,8 +432,14 @@ class _Pass:
     """One walk through an epoch, with an index from keys to the places seen so far."""
 
     def __init__(
-        self, epoch: Epoch, vocabulary: Vocabulary, rare: Callable[[str], bool], cwd: str | None
+        self,
+        epoch: Epoch,
+        vocabulary: Vocabulary,
+        rare: Callable[[str], bool],
+        cwd: str | None,
+        seen: Container[Seen],
     ) -> None:
+        self._seen = seen
         self._epoch = epoch
         self._vocabulary = vocabulary
         self._cwd = cwd
@@ -420,11 +463,9 @@ class _Pass:
         unseen: list[str] = []
         for number, call in enumerate(self._epoch.calls):
             for position in range(read, call.position):
-                for place, text in self._take(position):
-                    self._hold("unseen", (text,), place)
-                    unseen.append(text)
+                unseen += self._take(position)
             read = max(read, call.position)
-            if self._answered(call):
+            if _is_answered(call, self._epoch):
                 for text in unseen:
                     self._note(number, "unseen", text, 0)
                 unseen.clear()
@@ -441,11 +482,8 @@ class _Pass:
             made.append(Need(number, self._epoch.calls[number].position, newest, tuple(evidence)))
         return tuple(made)
 
-    def _answered(self, call: LLMCall) -> bool:
-        return not call.failed and call.position < len(self._epoch.messages)
-
     def _uses_of(self, call: LLMCall, rare: Callable[[str], bool]) -> list[_Use]:
-        if not self._answered(call):
+        if not _is_answered(call, self._epoch):
             return []
         uses: list[_Use] = []
         for index, part in enumerate(self._epoch.messages[call.position].parts):
@@ -480,13 +518,14 @@ class _Pass:
         if places:
             self._found.setdefault((number, places[-1]), []).append((kind, key, part, places, len(places)))
 
-    def _take(self, position: int) -> Iterator[tuple[Place, str]]:
-        """One message comes into view. Gives its outputs, which the next answer is the first to see."""
+    def _take(self, position: int) -> Iterator[str]:
+        """One message comes into view. Gives its outputs that the next answer is the first to see."""
         message: Message = self._epoch.messages[position]
         for index, part in enumerate(message.parts):
             match part:
                 case Text() | Thinking():
                     self._show(part.text, None)
+                    continue
                 case ToolCall():
                     place = Place(position, index, TOOL_INPUT)
                     self._show(_strings(part.arguments), place)
@@ -497,16 +536,17 @@ class _Pass:
                     place = Place(position, index, TOOL_RESULT)
                     self._show(part.text, place)
                     self._operated(part, place)
-                    if part.has_text:
-                        yield place, part.text
                 case Shell() if part.sent:
                     place = Place(position, index, SHELL_OUTPUT)
                     self._show(part.command, None)
                     self._show(part.output, place)
-                    if part.output.strip():
-                        yield place, part.output
                 case _:
-                    pass
+                    continue
+            text = _output(part)
+            if text:
+                self._hold("unseen", (text,), place)
+                if (message.id, text) not in self._seen:
+                    yield text
 
     def _operated(self, result: ToolResult, place: Place) -> None:
         """What a finished call says of the pages of its file."""

@@ -34,7 +34,7 @@ from prunewise.replay.loss import (
     random_cuts,
     summed,
 )
-from prunewise.replay.needs import DETECTOR, UPPER, Need, Ruler, need_events
+from prunewise.replay.needs import DETECTOR, UPPER, Need, Ruler, needs_of
 from prunewise.replay.optimum import Candidate, Optimum, optimum
 from prunewise.replay.policies import CEILING, OPTIMAL, POLICIES, Conversation, Cut, Meeting, Policy, Run
 from prunewise.replay.results import Detected, Figures, Missed, SessionRow, WorstRecall
@@ -108,9 +108,7 @@ class _Replay:
         self.bare = lookback_bill(self.account)
         self.needs: list[tuple[Need, ...]] = []
         if question.with_loss:
-            self.needs = [
-                need_events(epoch, recording.vocabulary, cwd=recording.cwd) for epoch in recording.epochs
-            ]
+            self.needs = needs_of(recording)
         self.names = [_names(epoch) for epoch in recording.epochs]
         """The tool of each call, epoch by epoch."""
         self._optima: dict[str, Optimum] = {}
