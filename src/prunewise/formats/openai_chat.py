@@ -108,8 +108,8 @@ class OpenAIChatFormat:
         native, _ = unlinked(native)
         changed: Native = native
         for edit in edits:
-            if edit.kind == TOOL_RESULT and edit.part == 0 and native.get("role") in ("tool", "function"):
-                changed = {**changed, "content": _replaced(native.get("content"), edit)}
+            if edit.kind == TOOL_RESULT and edit.part == 0 and _is_result(native):
+                changed = {**changed, "content": _replaced(native["content"], edit)}
             elif edit.kind == TOOL_INPUT and native.get("role") == "assistant":
                 changed = _with_purged_input(changed, edit)
         return changed
@@ -117,7 +117,7 @@ class OpenAIChatFormat:
     def images(self, native: Native, part: int) -> tuple[Any, ...]:
         """The parts with images and files of a tool's message, which is one result."""
         native, _ = unlinked(native)
-        if part != 0 or native.get("role") not in ("tool", "function"):
+        if part != 0 or not _is_result(native):
             return ()
         return tuple([one for one in items(native.get("content")) or () if isinstance(_piece(one), Image)])
 
@@ -202,6 +202,10 @@ def _call(one: Json) -> Part:
 def _reasoning(native: Native) -> list[Part]:
     texts = [native[key] for key in _REASONING if string(native.get(key))]
     return [Thinking(texts[0])] if texts else []
+
+
+def _is_result(native: Native) -> bool:
+    return native.get("role") in ("tool", "function") and "content" in native
 
 
 def _replaced(content: Json, edit: Edit) -> Json:
