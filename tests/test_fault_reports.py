@@ -167,7 +167,7 @@ COVERED: dict[str, tuple[str, ...]] = {
     "E10": ("e2e/test_pi_branches.py::test_another_session_in_the_same_process_and_back",),
     "E11": (_APART,),
     "E12": (_BY_HAND + "test_what_another_process_adds_stands_once_the_ledger_is_followed",),
-    "E13": ("pruner/test_masking.py::test_neither_document_acts_on_a_marker",),
+    "E13": ("pruner/test_masking.py::test_neither_document_acts_on_a_marker_that_the_host_sends_back",),
     "E14": (_CHANGED,),
     # recall and markers
     "G01": (
@@ -176,12 +176,12 @@ COVERED: dict[str, tuple[str, ...]] = {
     ),
     "G02": ("test_markers.py::test_every_marker_gives_its_reference_back",),
     "G04": (
-        "engine/test_standing.py::test_a_marker_is_never_replaced",
-        "test_recall.py::test_a_stored_marker_is_followed_to_what_it_stands_for",
+        "engine/test_standing.py::test_a_marker_of_ours_is_never_replaced",
+        "test_recall.py::test_an_output_that_looks_like_a_marker_is_itself",
     ),
     "G05": (_RESOLVES, "test_recall.py::test_an_unknown_reference_is_said"),
     "G06": (_IN_PLACE,),
-    "G07": ("pruner/test_recall.py::test_a_recalled_output_that_is_pruned_again_leads_to_the_original",),
+    "G07": ("pruner/test_recall.py::test_a_recalled_output_that_is_pruned_again_leads_to_what_was_recalled",),
     "G08": (_HERE + "test_a_recall_through_another_tool_is_an_output_like_any_other",),
     "G09": ("e2e/test_pi_recall.py::test_where_the_model_is_not_offered_recall_nothing_is_pruned",),
     "G10": ("cli/test_recall.py::test_the_reference_in_a_marker_leads_back",),
@@ -192,7 +192,7 @@ COVERED: dict[str, tuple[str, ...]] = {
     "G16": (_HERE + "test_outputs_without_an_id_are_kept_apart_by_being_left_alone",),
     "G17": (
         "test_recall.py::test_a_longer_one_is_cut_and_names_the_full_form_in_one_more_line",
-        "pruner/test_recall.py::test_a_recalled_output_that_is_pruned_again_leads_to_the_original",
+        "pruner/test_recall.py::test_a_recalled_output_that_is_pruned_again_leads_to_what_was_recalled",
     ),
     "G18": ("e2e/test_pi_recall.py::test_where_the_model_is_not_offered_recall_nothing_is_pruned",),
     "G19": ("cli/test_recall.py::test_a_long_output_is_cut_and_the_hint_says_how_to_get_all",),

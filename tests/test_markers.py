@@ -114,24 +114,6 @@ def test_what_is_no_marker(text: str):
     assert markers.reference_in(text) is None
 
 
-PURGED = {markers.INPUT_KEY: markers.purged_input("read", 900, markers.FAILED_INPUT, "#1")}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        pytest.param(PURGED, True, id="a marker as the one value"),
-        pytest.param({**PURGED, "path": "f"}, False, id="something beside it"),
-        pytest.param({"path": PURGED[markers.INPUT_KEY]}, False, id="under another key"),
-        pytest.param({markers.INPUT_KEY: "all branches"}, False, id="another text"),
-        pytest.param({markers.INPUT_KEY: [PURGED[markers.INPUT_KEY]]}, False, id="no text"),
-        pytest.param({}, False, id="nothing"),
-    ],
-)
-def test_an_input_that_is_a_marker(arguments: dict[str, object], expected: bool):
-    assert markers.stands_for_input(arguments) is expected
-
-
 @pytest.mark.parametrize("text", REFERENCES)
 def test_references_that_a_marker_can_carry(text: str):
     assert markers.is_reference(text)

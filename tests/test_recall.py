@@ -1,6 +1,4 @@
-"""Recall: the two forms of a reference, how an output is laid out, and that it is never a marker."""
-
-import re
+"""Recall: the two forms of a reference, how an output is laid out, and that none is taken for a marker."""
 
 import pytest
 from hypothesis import given
@@ -96,37 +94,32 @@ def marker(reference: str) -> str:
     return markers.output("read", 900, markers.DUPLICATE, reference)
 
 
-def test_a_stored_marker_is_followed_to_what_it_stands_for():
-    store = keeping("the output")
-    store.keep("c2", Original("m2", "recall", (Text(marker("c1")),)))
-    store.keep("c3", Original("m3", "recall", (Text(marker("c2")),)))
-    assert recall(store, "c3") == recall(store, "c3:full") == "the output"
+LOOK_ALIKES = [
+    marker("c2"),
+    marker("c1"),
+    marker("c9") + "\nand more",
+    "see " + marker("c2"),
+    markers.masked_output("read", "x" * 900, "c2"),
+    markers.masked_shell("make", 0, "x\n" * 900, "c2"),
+    markers.pointer("read", "x" * 900, "c2"),
+]
 
 
-def test_an_output_that_only_holds_a_marker_among_others_is_itself():
-    text = f"see {marker('c9')}"
-    assert recall(keeping(text), "c1") == text
-
-
-@pytest.mark.parametrize("first", ["c1", "c2"])
-def test_markers_that_lead_in_a_circle_are_said(first: str):
-    store = keeping(marker("c2"))
-    store.keep("c2", Original("m2", "recall", (Text(marker("c1")),)))
-    with pytest.raises(RecallError, match=re.escape(f"{first}: the stored output is only a marker")):
-        recall(store, first)
-
-
-def test_a_marker_that_leads_nowhere_is_not_given_out():
-    with pytest.raises(RecallError, match="c9: no output was kept"):
-        recall(keeping(marker("c9")), "c1")
+@pytest.mark.parametrize("text", LOOK_ALIKES)
+@pytest.mark.parametrize("form", ["c1", "c1:full"])
+def test_an_output_that_looks_like_a_marker_is_itself(text: str, form: str):
+    store = keeping(text)
+    store.keep("c2", Original("m2", "bash", (Text("another"),)))
+    assert recall(store, form) == text
 
 
 def test_a_session_files_outputs_are_recalled():
     log = Log()
     log.exchange("Error: no", error=True, path="b.py")
     log.ledger(decision("c1", TOOL_INPUT))
-    log.message("toolResult", [{"type": "text", "text": marker("#3")}], toolCallId="c2", toolName="recall")
+    looks_so = marker("#3")
+    log.message("toolResult", [{"type": "text", "text": looks_so}], toolCallId="c2", toolName="recall")
     session = PiSession.from_bytes(log.bytes())
     expected = 'Input: {"path": "b.py"}\n\nOutput:\nError: no'
     assert recall(session, "#3") == recall(session, f"#3{FULL}") == recall(session, "e0000003") == expected
-    assert recall(session, "#5") == expected
+    assert recall(session, "#5") == looks_so

@@ -1,8 +1,10 @@
-"""The append-only log of decisions, restores and savings, and its folding into what stands now.
+"""The append-only log of decisions, restores, savings and masking, and its folding into what stands now.
 
 Entries have the shape of pi's `dynamic-context-pruning:*` custom entries, so that a session begun
 with the TypeScript extension goes on here and the other way round. Fields of ours stand beside
-theirs. Knows no file and no clock: stores read and write entries, hosts say what time it is.
+theirs, and masking has entries of ours, which that extension passes over.
+
+Knows no file and no clock: stores read and write entries, hosts say what time it is.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from prunewise.transcript import TOOL_INPUT, TOOL_RESULT, ToolKind
+from prunewise.transcript import SHELL_OUTPUT, TOOL_INPUT, TOOL_RESULT, Kind, ToolKind
 
 DECISION = "dynamic-context-pruning:decision"
 RESTORE = "dynamic-context-pruning:restore"
 STATS = "dynamic-context-pruning:stats"
+MASKING = "prunewise:masking"
 MANUAL = "manual"
 """The strategy id of a prune that a person asked for."""
 
@@ -52,6 +55,8 @@ class Decision(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Ours: the id of the message that holds the result, within its conversation."""
     session_id: str | None = None
     """Ours: the conversation that issued the reference; a forked file keeps its parent's decisions."""
+    request_id: str | None = None
+    """Ours: the id of the last message of the request that it was made for; none on a person's."""
 
     @property
     def target(self) -> Target:
@@ -83,12 +88,43 @@ class Savings(msgspec.Struct, frozen=True, rename="camel"):
     applied_at: str = ""
 
 
-Entry = Decision | Restore | Savings
+class Mask(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """An output that masking replaced."""
 
-_TYPES: dict[str, type[Decision | Restore | Savings]] = {
+    id: str
+    """The call's id; of a shell command's output its message's."""
+    kind: Kind
+    placeholder: str
+    """The marker as it was sent; it goes out again exactly so."""
+    reference: str
+    entry_id: str | None = None
+    """The id of the message that holds the output."""
+
+    @property
+    def target(self) -> tuple[str, Kind]:
+        """What it is about."""
+        return (self.id, self.kind)
+
+
+class Masking(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Masking has engaged and replaced these; or it has ended, and begins again from raw."""
+
+    engaged: bool
+    masks: tuple[Mask, ...] = ()
+    request_id: str | None = None
+    """The id of the last message of the request in which they were replaced."""
+    raw_tokens: int = 0
+    """The size of that conversation without pruning; one that is smaller has been compacted since."""
+    created_at: str = ""
+
+
+Entry = Decision | Restore | Savings | Masking
+
+_TYPES: dict[str, type[Entry]] = {
     DECISION: Decision,
     RESTORE: Restore,
     STATS: Savings,
+    MASKING: Masking,
 }
 
 
@@ -103,6 +139,7 @@ def decide(
     reference: str | None = None,
     entry_id: str | None = None,
     session_id: str | None = None,
+    request_id: str | None = None,
 ) -> Decision:
     """A decision with its key; `strategy` is `manual` for a person's."""
     return Decision(
@@ -117,6 +154,7 @@ def decide(
         reference,
         entry_id,
         session_id,
+        request_id,
     )
 
 
@@ -152,6 +190,17 @@ class Ledger(msgspec.Struct, frozen=True):
     active: tuple[Decision, ...] = ()
     """For each key that stands its decision; several may be about one target."""
     savings: tuple[Savings, ...] = ()
+    engaged: bool = False
+    """Whether masking has engaged."""
+    raw_tokens: int = 0
+    """The size of the conversation when something was masked last."""
+    masks: Mapping[tuple[str, Kind], Mask] = {}
+    """What masking has replaced, by target; where a decision stands or was restored, that counts instead."""
+    request_id: str | None = None
+    """The request that something was last decided or masked in, by the id of its last message."""
+    markers: frozenset[tuple[tuple[str, Kind], str]] = frozenset()
+    """Every text that has stood in for a target (a shell's without its name), restored ones too. A host may
+    send one back as the output; nothing else that looks like a marker is one."""
 
     @property
     def removed_by_strategy(self) -> dict[str, int]:
@@ -171,21 +220,47 @@ def fold(entries: Iterable[Entry]) -> Ledger:
     decided: dict[str, Decision] = {}
     restored_keys: set[str] = set()
     savings: list[Savings] = []
+    engaged, raw_tokens = False, 0
+    masks: dict[tuple[str, Kind], Mask] = {}
+    request_id: str | None = None
+    markers: set[tuple[tuple[str, Kind], str]] = set()
     for entry in entries:
         match entry:
             case Decision():
+                if entry.placeholder is not None:
+                    markers.add((entry.target, entry.placeholder))
                 active[entry.idempotency_key] = entry  # the dict keeps the order in which keys began to stand
                 decided[entry.idempotency_key] = entry
+                request_id = entry.request_id or request_id
             case Restore():
                 active.pop(entry.idempotency_key, None)
                 restored_keys.add(entry.idempotency_key)
+            case Masking():
+                engaged, raw_tokens = entry.engaged, entry.raw_tokens
+                if not engaged:
+                    masks = {}
+                for mask in entry.masks:
+                    masks[mask.target] = mask
+                    shell = mask.kind == SHELL_OUTPUT  # a host that sends its marker back may name it anew
+                    markers.add((("" if shell else mask.id, mask.kind), mask.placeholder))
+                request_id = entry.request_id or request_id
             case _:
                 savings.append(entry)
     standing: dict[Target, Decision] = {}
     for decision in active.values():
         standing.setdefault(decision.target, decision)
     restored = {target for key in restored_keys if (target := target_of(key, decided)) is not None}
-    return Ledger(standing, frozenset(restored - standing.keys()), tuple(active.values()), tuple(savings))
+    return Ledger(
+        standing,
+        frozenset(restored - standing.keys()),
+        tuple(active.values()),
+        tuple(savings),
+        engaged,
+        raw_tokens,
+        masks,
+        request_id,
+        frozenset(markers),
+    )
 
 
 def target_of(key: str, decided: Mapping[str, Decision]) -> Target | None:

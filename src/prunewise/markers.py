@@ -8,9 +8,7 @@ that belongs into a file. Knows no store: the reference comes in as an argument.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from prunewise.tokens import utf16_length
 from prunewise.tools import FileOperation, Vocabulary
@@ -50,17 +48,13 @@ def is_reference(text: str) -> bool:
 
 
 def reference_in(text: str) -> str | None:
-    """The recall reference, where the text is a marker of ours; else None. Needs no state."""
+    """The recall reference of a marker; None where the text is in no marker's form. A text in that form is
+    a marker only where the ledger says that it was put there: outputs may imitate one.
+    """
     if not text.startswith(OPENING):
         return None
     found = _FIRST_LINE.match(text)
     return found["reference"] if found else None
-
-
-def stands_for_input(arguments: Mapping[str, Any]) -> bool:
-    """Whether a call's arguments are a marker of ours in place of an input that was purged."""
-    text = arguments.get(INPUT_KEY) if len(arguments) == 1 else None
-    return isinstance(text, str) and reference_in(text) is not None
 
 
 def output(

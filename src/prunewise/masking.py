@@ -32,12 +32,36 @@ class Output(msgspec.Struct, frozen=True):
     exchange: Exchange | None = None
     shell: Shell | None = None
 
+    @property
+    def text(self) -> str:
+        """What it would replace."""
+        if self.exchange is not None:
+            return self.exchange.result.text
+        assert self.shell is not None
+        return self.shell.output
+
     def marker(self, vocabulary: Vocabulary, reference: str) -> str:
         """The marker that would stand in for it."""
         if self.exchange is not None:
             return markers.mask(self.exchange, vocabulary, reference)
         assert self.shell is not None
         return markers.mask_shell(self.shell, reference)
+
+
+def result_output(exchange: Exchange, message: str) -> Output:
+    """The result of an exchange, in the message of this id."""
+    tokens = text_tokens(exchange.result.text)
+    place = (exchange.result_position, exchange.result_part)
+    return Output(message, *place, TOOL_RESULT, exchange.call.id, tokens, exchange)
+
+
+def shell_output(message: Message, position: int) -> Output | None:
+    """The output of a shell command that the user ran in the host; None where the model does not get it."""
+    for index, part in enumerate(message.parts):
+        if type(part) is Shell and part.sent:
+            tokens = text_tokens(part.output)
+            return Output(message.id, position, index, SHELL_OUTPUT, message.id, tokens, shell=part)
+    return None
 
 
 class Outputs:
@@ -58,37 +82,22 @@ class Outputs:
             if message.role == "user":
                 self._last_user = position
             elif message.role == "shell":
-                self._large.extend(self._shells(message, position))
+                output = shell_output(message, position)
+                if output is not None and output.tokens > self._pruning.min_result_tokens:
+                    self._large.append(output)
         self._seen = len(transcript)
         for index in range(self._exchanges, len(transcript.exchanges)):
             exchange = transcript.exchanges[index]
             tokens = text_tokens(exchange.result.text)
             if tokens > self._pruning.min_result_tokens and not exchange.reused_id:
                 message = transcript.messages[exchange.result_position]
-                self._large.append(
-                    Output(
-                        message.id,
-                        exchange.result_position,
-                        exchange.result_part,
-                        TOOL_RESULT,
-                        exchange.call.id,
-                        tokens,
-                        exchange,
-                    )
-                )
+                self._large.append(result_output(exchange, message.id))
         self._exchanges = len(transcript.exchanges)
         self._large[self._given :] = sorted(self._large[self._given :], key=lambda output: output.position)
         end = self._last_user if self._pruning.protect_current_turn else len(transcript)
         while self._given < len(self._large) and self._large[self._given].position < end:
             yield self._large[self._given]
             self._given += 1
-
-    def _shells(self, message: Message, position: int) -> Iterator[Output]:
-        for index, part in enumerate(message.parts):
-            if type(part) is Shell and part.sent:
-                tokens = text_tokens(part.output)
-                if tokens > self._pruning.min_result_tokens:
-                    yield Output(message.id, position, index, SHELL_OUTPUT, message.id, tokens, shell=part)
 
 
 def engages(context_tokens: int, window: int, reserve: int) -> bool:

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from prunewise.errors import RecallError
-from prunewise.markers import FULL, reference_in
+from prunewise.markers import FULL
 from prunewise.stores import Original, Store
 from prunewise.tokens import utf16_length
 from prunewise.transcript import Text
@@ -43,17 +43,17 @@ def recall_parts(store: Store, reference: str) -> list[Any]:
 
 
 def original(store: Store, reference: str) -> Original:
-    """The output itself, in parts, whatever its length: past any marker that was stored in its place.
+    """The output itself, in parts, whatever its length.
 
     Raises:
         RecallError: it leads to no output, with the reason in one line.
     """
-    return _follow(store, _parse(reference)[0])
+    return store.original(_parse(reference)[0])
 
 
 def _shown(store: Store, reference: str) -> tuple[str, Original]:
     plain, full = _parse(reference)
-    original = _follow(store, plain)
+    original = store.original(plain)
     text = _laid_out(original)
     return (text if full else _shortened(text, plain)), original
 
@@ -66,30 +66,6 @@ def _parse(reference: str) -> tuple[str, bool]:
     if not plain:
         raise RecallError("a recall reference is missing; a marker names its own, such as #412")
     return plain, full
-
-
-def _follow(store: Store, reference: str) -> Original:
-    """The output itself: where it is one of our markers, what that marker stands for."""
-    seen = {reference}
-    original = store.original(reference)
-    while (further := _marked(original)) is not None:
-        if further in seen:
-            message = f"{reference}: the stored output is only a marker that leads back to itself"
-            raise RecallError(message)
-        seen.add(further)
-        original = store.original(further)
-    return original
-
-
-def _marked(original: Original) -> str | None:
-    """The reference of the marker that a stored output consists of; None for any other output.
-
-    With a purged input beside it, the marker that led here stands for that input: it is not passed by.
-    """
-    if original.input is not None:
-        return None
-    texts = [part.text for part in original.content if isinstance(part, Text)]
-    return reference_in(texts[0]) if len(texts) == 1 else None
 
 
 def _laid_out(original: Original) -> str:

@@ -1,7 +1,7 @@
 """Masking in the engine: what it takes, beside what has been decided."""
 
 from tests import build
-from tests.build import bash, edit, flat, image, proposed, shell, used, user
+from tests.build import bash, edit, flat, image, proposed, shell, user
 from tests.engine.support import BIG, MASKABLE, RESULT, data, decide, follow, texts, undo
 
 from prunewise import markers
@@ -136,10 +136,3 @@ def test_a_message_that_counts_nothing_never_counts_less():
     engine.mask()
     assert engine.message_tokens == [1, 0, 1]
     assert engine.tail_tokens(0) == 2
-
-
-def test_a_recalled_output_is_masked_under_its_original_s_reference():
-    engine = build.engine(
-        user(), used("1", "recall", {"ref": "#7"}, BIG), user(), recalled=lambda _ref, _exchange: "#original"
-    )
-    assert [reference for _, reference in engine.mask()] == ["#original"]

@@ -10,7 +10,6 @@ from tests.engine.support import STALE
 from prunewise import markers
 from prunewise.engine import Engine, Rules
 from prunewise.errors import RefusedError
-from prunewise.transcript import Exchange
 
 
 def without_references(*natives: Native | Iterable[Native]) -> Engine:
@@ -34,42 +33,12 @@ def test_the_reference_is_asked_for_by_message_and_call():
     assert asked == [("m2", "1")]
 
 
-def test_a_recalled_output_goes_by_its_original():
-    natives = flat(used("1", "recall", {"ref": "#7"}), used("2", "RECALL", {"ref": "#7"}))
-    asked: list[tuple[str, str]] = []
-
-    def recalled(reference: str, exchange: Exchange) -> str | None:
-        asked.append((reference, exchange.call.id))
-        return "#original"
-
-    engine = build.engine(natives, recalled=recalled)
+@pytest.mark.parametrize("name", ["recall", "RECALL", "grep"])
+@pytest.mark.parametrize("error", [False, True])
+def test_an_output_goes_by_its_own_reference_whatever_was_asked(name: str, error: bool):
+    engine = build.engine(
+        used("1", name, {"ref": "#7"}, error=error), used("2", name, {"ref": "#7"}), data=NO_FLOOR
+    )
     (proposal,) = engine.proposals
-    assert (proposal.reference, markers.reference_in(proposal.marker)) == ("#original", "#original")
-    assert asked == [("#7", "1")]
-    assert [one.call.id for one in engine.recalls] == ["1", "2"]
-
-
-OWN_REFERENCE: dict[str, list[Native]] = {
-    "a recall that failed": flat(
-        used("1", "recall", {"ref": "#7"}, error=True), used("2", "recall", {"ref": "#7"})
-    ),
-    "a recall of no reference": flat(used("1", "recall", {}), used("2", "recall", {})),
-    "a recall of a number": flat(used("1", "recall", {"ref": 7}), used("2", "recall", {"ref": 7})),
-    "a recall of something unknown": flat(
-        used("1", "recall", {"ref": "#8"}), used("2", "recall", {"ref": "#8"})
-    ),
-    "another tool": flat(used("1", "grep", {"ref": "#7"}), used("2", "grep", {"ref": "#7"})),
-}
-
-
-@pytest.mark.parametrize("natives", OWN_REFERENCE.values(), ids=OWN_REFERENCE)
-def test_else_an_output_goes_by_its_own_reference(natives: list[Native]):
-    def recalled(reference: str, _: Exchange) -> str | None:
-        return "#original" if reference == "#7" else None
-
-    assert [one.reference for one in build.engine(natives, recalled=recalled).proposals] == ["#m1"]
-
-
-def test_without_a_way_to_look_recalls_up_they_go_by_their_own():
-    engine = build.engine(used("1", "recall", {"ref": "#7"}), used("2", "recall", {"ref": "#7"}))
-    assert [one.reference for one in engine.proposals] == ["#m1"]
+    assert (proposal.reference, markers.reference_in(proposal.marker)) == ("#m1", "#m1")
+    assert [one.call.id for one in engine.recalls] == ([] if name == "grep" else ["1", "2"])

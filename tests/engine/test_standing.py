@@ -15,7 +15,6 @@ from tests.build import (
     proposed,
     read,
     result,
-    shell,
     turns,
     used,
     user,
@@ -209,33 +208,28 @@ def test_a_restore_that_has_gone_asks_for_a_fresh_engine():
     assert follow(build.engine(STALE, entries=[undo("dedupe", "d")]), decide("dedupe", "d"))
 
 
-def test_a_marker_is_never_replaced():
-    marker = markers.output("bash", 99_999, markers.DUPLICATE, "#1")
-    padded = marker + "\n" + LONG
-    engine = build.engine(
-        bash("1", "x", padded), bash("2", "x", padded), data=data(pruning={"minResultTokens": 1})
-    )
-    assert proposed(engine) == []
-    assert [one for one, _ in engine.mask()] == []
-    with pytest.raises(RefusedError):
-        engine.manual("1")
+def test_a_marker_of_ours_is_never_replaced():
+    """The host sends back what was sent to it: the ledger knows the text, standing or restored."""
+    marker = markers.output("bash", 99_999, markers.DUPLICATE, "#1") + "\n" + LONG
+    again = flat(bash("1", "x", marker), bash("2", "x", marker))
+    for more in ([], [undo("dedupe", "1")]):
+        entries = [decide("dedupe", "1", RESULT, marker), *more]
+        engine = build.engine(again, data=data(pruning={"minResultTokens": 1}), entries=entries)
+        assert proposed(engine) == []
+        assert "1" not in [one.call_id for one, _ in engine.mask()]
+        with pytest.raises(RefusedError):
+            engine.manual("1")
 
 
 def test_an_input_that_was_purged_is_not_purged_again():
-    marker = markers.purged_input("x", 99_999, markers.FAILED_INPUT, "#1")
+    marker = markers.purged_input("x", 99_999, markers.FAILED_INPUT, "#1") + LONG
     purged = {markers.INPUT_KEY: marker}
-    engine = build.engine(user(), used("1", "x", purged, "no", error=True), turns(5))
+    history = flat(user(), used("1", "x", purged, "no", error=True), turns(9))
+    entries = [decide("error-purge", "1", INPUT, marker), undo("error-purge", "1", INPUT)]
+    engine = build.engine(history, entries=entries)
     assert proposed(engine) == []
     with pytest.raises(RefusedError):
         engine.manual("1", INPUT)
-
-
-def test_a_masked_shell_output_is_not_masked_again():
-    marker = markers.masked_shell("make", 0, "\n".join(["x" * 200] * 9000), "#1")
-    again = flat(user(), shell("make", marker), bash("1", "make", marker), user())
-    engine = build.engine(again, data=data(pruning={"minResultTokens": 1}))
-    assert engine.unmasked_saving == 0
-    assert engine.mask() == []
 
 
 def test_what_only_begins_like_a_marker_is_replaced():

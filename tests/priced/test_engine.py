@@ -22,7 +22,7 @@ from tests.build import (
     user,
 )
 
-from prunewise import markers, tools
+from prunewise import tools
 from prunewise.cache import UNTOLD
 from prunewise.engine import Moment, Rules
 from prunewise.ledger import Decision
@@ -316,9 +316,9 @@ def recall_in(natives: Any, store: Any):
     return [*natives, *used("q", "recall", {"ref": target.reference}, full)], target
 
 
-def test_what_was_recalled_stays_for_a_while_and_goes_again_with_the_same_reference():
+def test_what_was_recalled_stays_for_a_while_and_goes_again():
     store = Memory()
-    natives, target = recall_in(reads(40), store)
+    natives, _ = recall_in(reads(40), store)
     at = len(natives) - 1
     more = [*natives, *flat(*[read(f"s{n}", f"g{n}.py", f"file {n}\n{WORDS}") for n in range(60)])]
     one = pruner(store)
@@ -329,8 +329,7 @@ def test_what_was_recalled_stays_for_a_while_and_goes_again_with_the_same_refere
         gone.update({edit.position: end for edit in last.edits if edit.position not in gone})
     assert gone[at] > at + 2 * 10
     shown = last.request[at]["content"][0]["text"]
-    assert reference_in(shown) == target.reference
-    assert one.recall(target.reference) in natives[at]["content"][0]["text"]
+    assert one.recall(reference_in(shown)) == natives[at]["content"][0]["text"]
 
 
 def test_a_recall_of_all_of_an_output_counts_too():
@@ -641,16 +640,10 @@ def everything(natives: Any, reference: Any = lambda _message, call_id: f"#{call
     return gone + engine.accepted(engine.verdict())
 
 
-MARKER = "[prunewise: bash output (9,999 characters) left out, it is old; recall #7 for all of it]\n"
-
-
 @pytest.mark.parametrize(
     "natives",
     [
-        pytest.param(long(1, MARKER + WORDS)[:2], id="no result yet"),
-        pytest.param(
-            flat(user(), used("c", "bash", {"command": "x"}, MARKER + WORDS), reads(9, "x")), id="a marker"
-        ),
+        pytest.param(long(1)[:2], id="no result yet"),
         pytest.param(flat(user(), used("c", "todo", {}, WORDS), reads(9, "x")), id="a protected tool"),
         pytest.param(flat(user(), read("c", "/home/u/.env", WORDS), reads(9, "x")), id="a protected file"),
     ],
@@ -725,13 +718,6 @@ def test_what_would_not_get_shorter_stays():
     settings = msgspec.structs.replace(PRICED.priced, min_tokens=1)
     natives = flat(user(), used("c", "a_tool_with_a_name_that_is_rather_long", {}, names), reads(9, "x"))
     assert everything(natives, priced=settings) == []
-
-
-def test_a_marker_never_stands_for_an_input_that_has_gone():
-    settings = msgspec.structs.replace(PRICED.priced, min_tokens=1)
-    gone = markers.purged_input("write", 9999, "it failed, " * 200, "#7")
-    natives = flat(user(), used("c", "write", {markers.INPUT_KEY: gone}, "no", error=True), reads(9, "x"))
-    assert "c" not in [one.call for one in everything(natives, priced=settings)]
 
 
 def test_calls_side_by_side_are_one_position_of_a_lookback():

@@ -282,7 +282,8 @@ def test_the_moment_goes_to_the_engine(monkeypatch: pytest.MonkeyPatch):
     me = Caller("m", "p", "bash")
     talk.pruner.project(talk.natives, ids=talk.ids, now=talk.now, caller=me)
     talk.pruner.observe(now=talk.now + 1)
-    talk.pruner.project(talk.natives, ids=talk.ids, now=talk.now + 61, caller=Caller("n", "p", "bash"))
+    longer, ids = [*talk.natives, user()], [*talk.ids, "next"]
+    talk.pruner.project(longer, ids=ids, now=talk.now + 61, caller=Caller("n", "p", "bash"))
     assert [(one.model, one.provider, one.cold) for one in moments] == [("m", "p", False), ("n", "p", True)]
     assert moments[1].seconds_since_call == 60
 

@@ -43,10 +43,8 @@ def test_after_a_changed_prefix_it_sends_what_a_fresh_one_would(change: str, win
     for end in range(1, len(history) + 1):
         pruner.project(history[:end], window=window, reserve=100)
     changed = CHANGES[change](list(history))
-    fresh = pruner_of(Memory("c", pruner.store.ledger()))
     done = pruner.project(changed, now=1.0, window=window, reserve=100)
-    if pruner.engaged:
-        fresh.engage()
+    fresh = pruner_of(Memory("c", pruner.store.ledger()))
     again = fresh.project(changed, now=1.0, window=window, reserve=100)
     assert done.error is None
     assert done.edits == again.edits

@@ -7,6 +7,7 @@ from tests.build import Native, assistant, bash, flat, shell, summary, usage, us
 from tests.pruner.support import EAGER, HUGE, MASKING, placed, pruner_of, twice_read
 
 from prunewise import Policy
+from prunewise.stores.memory import Memory
 
 # ---- two levels: when masking engages
 
@@ -109,13 +110,14 @@ def test_at_session_start_the_larger_of_usage_and_raw_estimate_counts():
     assert pruner_of(data=MASKING).project(history, window=10_000, reserve=1_000).masked == 1
 
 
-def test_a_usage_that_this_pruner_has_seen_come_back_is_taken_as_it_is():
-    """Its own raw request was counted by the provider: the estimate of the characters counts no more."""
-    pruner = pruner_of(data=MASKING)
-    history = flat(user(), bash("c1", "make", HUGE), user())
-    pruner.project(history, window=100_000, reserve=1_000)
-    history = flat(history, assistant("done", usage=usage(500)), user())
-    assert pruner.project(history, window=3_000, reserve=1_000).masked == 0
+@pytest.mark.parametrize("window", [1_000, 3_000, 3_400, 4_000, 10_000])
+def test_a_pruner_that_has_seen_the_usage_come_back_engages_as_one_that_has_not(window: int):
+    history = flat(user(), bash("c1", "make", HUGE), user(), assistant("done", usage=usage(500)), user())
+    seen, store = pruner_of(data=MASKING), Memory("c")
+    seen.project(history[:4], window=100_000, reserve=1_000)
+    done = seen.project(history, window=window, reserve=1_000)
+    fresh = pruner_of(store, data=MASKING).project(history, window=window, reserve=1_000)
+    assert (done.masked, done.request) == (fresh.masked, fresh.request)
 
 
 def test_a_usage_from_another_branch_prices_no_raw_request():

@@ -4,6 +4,7 @@ import pytest
 from tests.build import assistant, bash, call, flat, image, read, result, shell, text, turns, used, user
 from tests.pruner.support import EAGER, HUGE, MASKING, names, placed, pruner_of
 
+from prunewise.stores.memory import Memory
 from prunewise.transcript import SHELL_OUTPUT
 
 # ---- two levels: what is masked
@@ -67,8 +68,7 @@ def test_what_is_masked_is_not_proposed_and_stays_as_it_was_sent():
 
 @pytest.mark.parametrize("lines", [1, 400])
 @pytest.mark.parametrize("least", [5, 1000])
-def test_neither_document_acts_on_a_marker(least: int, lines: int):
-    """Whoever put it there: a second engine over a projection finds nothing to do."""
+def test_neither_document_acts_on_a_marker_that_the_host_sends_back(least: int, lines: int):
     output = "word " * 2_000 if lines == 1 else ("x" * 300 + "\n") * lines
     history = flat(
         user(),
@@ -82,8 +82,9 @@ def test_neither_document_acts_on_a_marker(least: int, lines: int):
         *turns(7),
     )
     data = {**EAGER, "pruning": {"minResultTokens": least}}
-    done = pruner_of(data=data).project(history, window=100, reserve=0)
+    store = Memory("c")
+    done = pruner_of(store, data).project(history, window=100, reserve=0)
     assert len(done.edits) == 7
-    again = pruner_of(data=data).project(done.request, window=100, reserve=0)
+    again = pruner_of(store, data).project(done.request, window=100, reserve=0)
     assert again.edits == ()
     assert again.request is done.request

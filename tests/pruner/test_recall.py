@@ -1,13 +1,16 @@
 """Every marker leads back to what it stands for."""
 
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.build import LONG, bash, flat, image, read, shell, text, turns, used, user
 from tests.histories import PiFile, entry_id
 from tests.pruner.support import HUGE, MASKING, pruner_of, twice_read
 
-from prunewise import markers, recall
+from prunewise import Policy, Pruner, markers, recall
+from prunewise.errors import RefusedError
 from prunewise.stores.memory import Memory
 from prunewise.stores.pi_session import PiSession
 
@@ -52,12 +55,12 @@ def test_in_memory_too_recall_gives_the_images():
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-def test_a_recalled_output_that_is_pruned_again_leads_to_the_original(tmp_path: Path, depth: int):
+def test_a_recalled_output_that_is_pruned_again_leads_to_what_was_recalled(tmp_path: Path, depth: int):
     file = PiFile(tmp_path / "s.jsonl")
     history = flat(user(), read("c0", "a.py", HUGE), user())
     for level in range(depth):
         ref = entry_id(3 + 2 * level if level else 2)
-        history += used(f"r{level}", "recall", {"ref": ref}, HUGE)
+        history += used(f"r{level}", "recall", {"ref": ref}, f"{level}{HUGE}")
     history += turns(2)
     for number, native in enumerate(history):
         file.message(native, entry_id(number))
@@ -67,10 +70,10 @@ def test_a_recalled_output_that_is_pruned_again_leads_to_the_original(tmp_path: 
     done = pruner_of(session, data).project(
         [one.message for one in context], ids=[one.id for one in context], window=100, reserve=0
     )
-    references = {markers.reference_in(one.text) for one in done.edits}
     assert len(done.edits) == depth + 1
-    assert len(references) == 1
-    assert recall.recall(session, f"{references.pop()}:full") == HUGE
+    for edit in done.edits:
+        [block] = history[edit.position]["content"]
+        assert recall.recall(session, f"{markers.reference_in(edit.text)}:full") == block["text"]
 
 
 def test_a_mask_leads_to_what_it_stands_for_after_the_message_was_edited():
@@ -84,11 +87,19 @@ def test_a_mask_leads_to_what_it_stands_for_after_the_message_was_edited():
     assert pruner.recall(f"{markers.reference_in(one.text)}:full") == other
 
 
-def test_a_decision_of_before_leads_to_what_it_stands_for_after_the_message_was_edited():
+def test_a_decision_does_not_reach_the_output_that_came_in_place_of_its_own():
     pruner = pruner_of()
     pruner.project(twice_read())
     changed = flat(user(), read("c1", "a.py", HUGE), user(), read("c2", "a.py"), user())
-    [one] = pruner.project(changed).edits
+    assert pruner.project(changed).request is changed
+    assert [one.position for one in pruner.project(twice_read()).edits] == [2]
+
+
+def test_where_the_host_names_messages_a_decision_stands_for_what_the_message_holds_now():
+    pruner, ids = pruner_of(), [f"e{number}" for number in range(len(twice_read()))]
+    pruner.project(twice_read(), ids=ids)
+    changed = flat(user(), read("c1", "a.py", HUGE), user(), read("c2", "a.py"), user())
+    [one] = pruner.project(changed, ids=ids[: len(changed)]).edits
     assert pruner.recall(f"{markers.reference_in(one.text)}:full") == HUGE
 
 
@@ -122,5 +133,99 @@ def test_what_a_recall_showed_does_not_take_the_place_of_the_original():
     pruner.project(history[:4], window=100, reserve=0)
     longer = flat(history[:4], used("c2", "recall", {"ref": "c1"}, HUGE[:8_000]), *turns(2))
     done = pruner.project(longer, window=100, reserve=0)
-    assert [markers.reference_in(one.text) for one in done.edits] == ["c1", "c1"]
+    assert [markers.reference_in(one.text) for one in done.edits] == ["c1", "c2"]
     assert pruner.recall("c1:full") == HUGE
+    assert pruner.recall("c2:full") == HUGE[:8_000]
+
+
+# ---- several results in one message, and ids that come again
+
+Parallel = list[tuple[str, str, dict[str, Any], str]]
+
+
+def anthropic(*rounds: Parallel) -> list[Any]:
+    made: list[Any] = [{"role": "user", "content": "go"}]
+    for calls in rounds:
+        uses = [{"type": "tool_use", "id": at, "name": name, "input": given} for at, name, given, _ in calls]
+        results = [{"type": "tool_result", "tool_use_id": at, "content": held} for at, _, _, held in calls]
+        made += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+        made.append({"role": "user", "content": "on"})
+    return made
+
+
+ONE, TWO, THREE = (f"{name}, a line of it\n" * 900 for name in ("one", "two", "three"))
+
+
+def recalling(call_id: str, ref: Any, held: str) -> tuple[str, str, dict[str, Any], str]:
+    return (call_id, "recall", {"ref": ref}, held)
+
+
+def run(call_id: str, held: str) -> tuple[str, str, dict[str, Any], str]:
+    return (call_id, "bash", {"command": call_id}, held)
+
+
+ROUNDS: dict[str, list[Parallel]] = {
+    "beside another output": [[run("a", ONE)], [recalling("r", "a", ONE), run("b", TWO)], [run("c", THREE)]],
+    "another recalled from that message": [
+        [run("a", ONE)],
+        [recalling("r", "a", ONE), run("b", TWO)],
+        [recalling("s", "b:full", TWO)],
+    ],
+    "behind it": [[run("a", ONE)], [run("b", TWO), recalling("r", "a", ONE)], [recalling("s", "b", TWO)]],
+    "a recall that failed beside": [
+        [run("a", ONE), recalling("r", "gone", "no output was kept")],
+        [recalling("s", "a:full", ONE)],
+    ],
+    "two recalls of one": [[run("a", ONE)], [recalling("r", "a", ONE), recalling("s", "a:full", ONE)]],
+    "a recall of a recall": [[run("a", ONE)], [recalling("r", "a", ONE)], [recalling("s", "r", ONE)]],
+    "two that were recalled at once": [
+        [run("a", ONE), run("b", TWO)],
+        [recalling("r", "b", TWO), recalling("s", "a", ONE)],
+        [recalling("t", "r", TWO), run("c", THREE)],
+    ],
+    "of what is still in view": [[run("a", ONE)], [recalling("r", "b", TWO), run("b", TWO)]],
+    "a reference that is no text": [[run("a", ONE)], [recalling("r", 5, ONE), run("b", TWO)]],
+}
+
+
+@pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
+@pytest.mark.parametrize("how", ["masked", "by hand"])
+def test_each_of_several_results_in_a_message_comes_back_as_it_was(rounds: list[Parallel], how: str):
+    pruner = Pruner("anthropic", Policy(MASKING if how == "masked" else None))
+    for end in range(1, len(rounds) + 1):
+        history = anthropic(*rounds[:end])
+        room = {"window": 1_000, "reserve": 1} if how == "masked" else {}
+        pruner.project(history, now=1.0, **room)
+        for call_id, _, _, _ in rounds[end - 1] if how == "by hand" else ():
+            with contextlib.suppress(RefusedError):
+                pruner.prune_call(call_id)
+        done = pruner.project(history, now=1.0, **room)
+        outputs = {call[0]: call[3] for calls in rounds[:end] for call in calls}
+        for edit in done.edits:
+            call_id = history[edit.position]["content"][edit.part]["tool_use_id"]
+            assert pruner.recall(f"{markers.reference_in(edit.text)}:full") == outputs[call_id]
+        assert {edit.position for edit in done.edits} == set(range(2, len(history), 3))
+
+
+@pytest.mark.parametrize("format", ["pi", "anthropic"])
+@pytest.mark.parametrize("dropped", [3, 6])
+def test_a_marker_of_before_a_compaction_leads_to_no_other_output(format: str, dropped: int):
+    """The server counts its calls anew, so their ids come again; shell outputs have none at all."""
+    texts = [f"{name} {HUGE}" for name in ("one", "two", "three", "four")]
+    if format == "anthropic":
+        history = anthropic(*[[run("call_0", held)] for held in texts])
+    else:
+        history = flat(user(), *[flat(shell("ls", held), user(), user()) for held in texts])
+    pruner = Pruner(format, Policy(MASKING))
+    known: dict[str, str] = {}
+    kept = history[dropped:]
+    for messages in (history[: dropped + 1], history, kept, [history[0], *kept]):
+        done = pruner.project(messages, now=1.0, window=100, reserve=0)
+        for edit in done.edits:
+            native = messages[edit.position]
+            held = native["output"] if format == "pi" else native["content"][edit.part]["content"]
+            reference = markers.reference_in(edit.text) or ""
+            assert known.setdefault(reference, held) == held
+        for reference, held in known.items():
+            assert pruner.recall(f"{reference}:full") == held
+    assert len(known) > 1

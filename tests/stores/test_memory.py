@@ -11,7 +11,6 @@ from prunewise.transcript import Image, Text
 FIRST = Original("m1", "read", (Text("first"),))
 SECOND = Original("m1", "read", (Text("second"),))
 MARKER = markers.output("read", 400, "for a test", "c1")
-PURGED = markers.purged_input("read", 400, "for a test", "c1")
 
 
 def test_it_is_a_store():
@@ -27,12 +26,22 @@ def test_a_reference_is_the_calls_id_and_without_one_the_messages():
     assert store.reference("", "") is None
 
 
-def test_a_call_that_is_named_as_a_message_is_gets_no_reference_of_that_message():
+@pytest.mark.parametrize(
+    ("outputs", "references"),
+    [
+        ([("m1", "c1"), ("m1", "c2")], ["c1", "c2"]),
+        ([("m1", "c1"), ("m2", "c1")], ["c1", "c1@m2"]),
+        ([("m1", "c1"), ("m2", "c1"), ("m1", "c1"), ("m2", "c1")], ["c1", "c1@m2", "c1", "c1@m2"]),
+        ([("m1", "m1"), ("m4", "m1")], ["m1", "m1@m4"]),
+        ([("m5", "m7"), ("m7", "m7")], ["m7", "m7@m7"]),
+        ([("m1", ""), ("m2", "m1")], ["m1", "m1@m2"]),
+        ([("m2", "c1@m1"), ("m0", "c1"), ("m1", "c1")], ["c1@m1", "c1", None]),
+        ([("m 1", "c1"), ("m1", "c 1"), ("m1", "c1:full")], ["c1", None, "c1:full@m1"]),
+    ],
+)
+def test_each_output_has_a_reference_of_its_own(outputs: list[tuple[str, str]], references: list[str | None]):
     store = Memory()
-    assert store.reference("m1", "m1") == "m1"
-    assert store.reference("m4", "m1") is None
-    assert store.reference("m5", "m7") == "m7"
-    assert store.reference("m7", "m7") is None
+    assert [store.reference(*output) for output in outputs] == references
 
 
 def test_what_was_kept_comes_back():
@@ -58,18 +67,18 @@ def test_an_image_may_be_all_that_is_another():
     assert store.original("c1") == other
 
 
-def test_a_marker_that_comes_back_takes_no_place():
+def test_what_looks_like_a_marker_is_kept_like_any_output():
     store = Memory()
     store.keep("c1", FIRST)
     store.keep("c1", Original("m1", "read", (Text(MARKER),)))
-    assert store.original("c1") == FIRST
+    assert store.original("c1") == Original("m1", "read", (Text(MARKER),))
 
 
 def test_a_purged_input_is_added_to_what_was_kept():
     store = Memory()
     store.keep("c1", FIRST)
-    store.keep("c1", Original("m1", "read", (Text(MARKER),), {"path": "a"}))
-    store.keep("c1", Original("m1", "read", (Text("first"),), {markers.INPUT_KEY: PURGED}))
+    store.keep("c1", Original("m1", "read", (Text("first"),), {"path": "a"}))
+    store.keep("c1", FIRST)
     assert store.original("c1") == Original("m1", "read", (Text("first"),), {"path": "a"})
 
 

@@ -14,13 +14,14 @@ from prunewise.engine.proposals import Pool, Proposal, in_order
 from prunewise.errors import RefusedError
 from prunewise.gates import Batch, Gate, Verdict, documented
 from prunewise.gates.priced import Choose, choose
-from prunewise.ledger import EMPTY, MANUAL, Decision, Ledger, Target
-from prunewise.masking import Context, Output, Outputs
+from prunewise.ledger import EMPTY, MANUAL, Decision, Ledger, Mask, Target
+from prunewise.masking import Context, Output, Outputs, result_output, shell_output
 from prunewise.prices import rules_for
 from prunewise.protections import Protections
 from prunewise.settings import Settings
 from prunewise.tokens import DOCUMENTED, Estimator, text_tokens, utf16_length
 from prunewise.transcript import (
+    SHELL_OUTPUT,
     TOOL_INPUT,
     TOOL_RESULT,
     Edit,
@@ -65,11 +66,7 @@ class Engine:
         *,
         cwd: str | None = None,
         vocabulary: tools.Vocabulary = tools.PI,
-        recalled: Callable[[str, Exchange], str | None] | None = None,
     ) -> None:
-        """`recalled(ref, exchange)` gives the reference of the output that this recall of `ref` returned,
-        or None where it returned none.
-        """
         self.rules = rules
         self.transcript = Transcript(cwd=cwd, vocabulary=vocabulary)
         self.recalls: list[Exchange] = []
@@ -80,11 +77,12 @@ class Engine:
         """The targets that masking has replaced, and where."""
         self._context = Context()
         self._reference = reference
-        self._recalled = recalled
         self._protections = Protections(rules.settings.protections)
         self._strategies = strategies.enabled(rules.settings)
         self._outputs = Outputs(rules.settings.pruning)
         self._maskable: list[Output] = []
+        self._to_mask: dict[tuple[str, Kind], Output] = {}
+        self._in_open_turn: list[Mask] = []
         self._passed_by: set[tuple[str, Kind]] = set()
         self._ledger = EMPTY
         self._applied = 0
@@ -104,6 +102,9 @@ class Engine:
         self._edits.extend([measure(message) for message in self.transcript.messages[start:]])
         self._take_in(self.transcript.exchanges[self._applied :])
         self._applied = len(self.transcript.exchanges)
+        if self._ledger.masks:
+            self._take_in_shells(start)
+            self._put_masks(())
         if self.rules.settings.enabled:
             self._look()
 
@@ -175,7 +176,7 @@ class Engine:
 
     def _measured_input(self, exchange: Exchange, reason: str, reference: str) -> _Measured | None:
         call = exchange.call
-        if markers.stands_for_input(call.arguments):
+        if self._is_marker(exchange, TOOL_INPUT):
             return None
         characters = utf16_length(call.text)
         marker = markers.purged_input(call.name, characters, reason, reference)
@@ -188,23 +189,25 @@ class Engine:
 
     def _measured_result(self, exchange: Exchange, reason: str, reference: str) -> _Measured | None:
         result = exchange.result
-        text = result.text
-        if markers.reference_in(text) is not None:
+        if self._is_marker(exchange, TOOL_RESULT):
             return None
-        characters = utf16_length(text)
+        characters = utf16_length(result.text)
         marker = markers.output(
             exchange.call.name, characters, reason, reference, images=result.images, files=result.files
         )
         return marker, self.rules.estimator.content(result), characters, utf16_length(marker)
 
+    def _is_marker(self, exchange: Exchange, kind: ToolKind) -> bool:
+        """Whether the host has sent back a marker of ours as this part."""
+        if kind == TOOL_INPUT:
+            arguments = exchange.call.arguments
+            text = arguments.get(markers.INPUT_KEY) if len(arguments) == 1 else None
+        else:
+            text = exchange.result.text
+        return ((exchange.call.id, kind), text) in self._ledger.markers
+
     def reference_of(self, exchange: Exchange) -> str | None:
-        """The recall reference of an exchange: its own, or for a recalled output that of its original."""
-        if self.recalls and exchange.call.name.lower() in self.transcript.vocabulary.recall:
-            asked = exchange.call.arguments.get("ref")
-            if isinstance(asked, str) and not exchange.result.is_error and self._recalled is not None:
-                origin = self._recalled(asked, exchange)
-                if origin is not None:
-                    return origin
+        """The recall reference of an exchange."""
         return self._reference(self.transcript.messages[exchange.result_position].id, exchange.call.id)
 
     # ---- what could go now
@@ -390,13 +393,15 @@ class Engine:
     def follow(self, ledger: Ledger) -> bool:
         """Take in a newly folded ledger: apply what stands, undo what does not.
 
-        False where a decision has gone without a restore (another branch), or what was restored is
-        pruned again without effect: then what that had kept from being proposed or masked is not
-        known any more, and its owner starts a fresh engine.
+        False where a decision or a mask has gone without a restore (another branch, or masking begins
+        again), or what was restored is pruned again without effect: then what that had kept from being
+        proposed or masked is not known any more, and its owner starts a fresh engine.
         """
         before, self._ledger = self._ledger, ledger
         if before is ledger:
             return True
+        if not ledger.masks.keys() >= before.masks.keys():
+            return False
         known = ledger.standing.keys() | ledger.restored
         if not known >= (before.standing.keys() | before.restored):
             return False
@@ -414,6 +419,7 @@ class Engine:
                 and before.standing.get(target) != decision
             ):
                 self._stand(exchange, decision)
+        self._put_masks(mask for target, mask in ledger.masks.items() if before.masks.get(target) != mask)
         return not any(self._is_bare(target) for target in before.restored - ledger.restored)
 
     def _is_bare(self, target: Target) -> bool:
@@ -438,6 +444,19 @@ class Engine:
                     decision = standing.get((exchange.call.id, kind))
                     if decision is not None:
                         self._stand(exchange, decision)
+            mask = self._ledger.masks.get((exchange.call.id, TOOL_RESULT))
+            if mask is not None and not exchange.reused_id:
+                self._put_mask(mask)
+
+    def _take_in_shells(self, start: int) -> None:
+        """Let masks stand for new outputs of shell commands."""
+        for position in range(start, len(self.transcript)):
+            message = self.transcript.messages[position]
+            mask = self._ledger.masks.get((message.id, SHELL_OUTPUT))
+            output = None if mask is None else shell_output(message, position)
+            if mask is not None and output is not None:
+                self._to_mask[mask.target] = output
+                self._put_mask(mask)
 
     def _stand(self, exchange: Exchange, decision: Decision) -> None:
         kind = decision.kind
@@ -476,41 +495,74 @@ class Engine:
     # ---- masking
 
     def mask(self, moment: Moment = NOW) -> list[tuple[Output, str]]:
-        """Replace every output that masking may replace and nothing else has. Gives what it replaced
-        now, each with its recall reference, for the store to keep.
+        """Replace every output that masking may replace and nothing else has, each with its reference,
+        past any record: for those who only try.
+        """
+        masked = self.to_mask(moment)
+        for output, mask in masked:
+            self._apply(output, mask)
+        return [(output, mask.reference) for output, mask in masked]
+
+    def to_mask(self, moment: Moment = NOW) -> list[tuple[Output, Mask]]:
+        """Every output that masking may replace and nothing else has. They are replaced once the ledger that
+        is followed has their masks; until then they are given again.
         """
         covered = self.covered(moment)
         self._maskable.extend(self._outputs.advance(self.transcript))
         waiting, self._maskable = self._maskable, []
-        masked: list[tuple[Output, str]] = []
+        masked: list[tuple[Output, Mask]] = []
         for output in waiting:
             target = (output.call_id, output.kind)
-            place = (output.position, output.part)
-            if place in self._edits:
+            if (output.position, output.part) in self._edits:
                 continue
             if target in self._ledger.restored:
                 self._passed_by.add(target)
                 continue
-            if output.position < covered and target not in self.masked:
+            if output.position < covered:
                 self._maskable.append(output)
                 continue
             mask = self._masking_of(output)
             if mask is None:
                 continue
-            marker, saving, reference = mask
-            if output.exchange is not None:
-                self._pool.drop((output.call_id, TOOL_RESULT))
-            self.masked[target] = place
-            self._edit(place, output.kind, marker, saving, keep_images=True)
-            masked.append((output, reference))
+            self._maskable.append(output)
+            self._to_mask[target] = output
+            masked.append((output, mask))
         return masked
 
-    def keep_masked(self, masked: Mapping[tuple[str, Kind], Place]) -> None:
-        """Have these, masked by an engine before this one, masked whatever covers them, and not proposed.
+    def _put_masks(self, masks: Iterable[Mask]) -> None:
+        """Let masks stand; those of the current turn, where it is protected, once it is over."""
+        waiting, self._in_open_turn = [*self._in_open_turn, *masks], []
+        for mask in waiting:
+            self._put_mask(mask)
 
-        To be told before their messages are: `mask` then replaces them.
-        """
-        self.masked.update(masked)
+    def _put_mask(self, mask: Mask) -> None:
+        """Let a mask of the ledger stand, where its output is here and nothing else stands for it."""
+        target = mask.target
+        if not self.rules.settings.pruning.enabled or target in self._ledger.restored:
+            return
+        output = self._to_mask.get(target) or self._result(target[0])
+        if output is None or (output.position, output.part) in self._edits:
+            return
+        is_open = self.transcript.turns[output.position] == self.transcript.turn
+        if is_open and self.rules.settings.pruning.protect_current_turn:
+            self._in_open_turn.append(mask)
+            return
+        if mask.entry_id in (None, output.message):
+            self._apply(output, mask)
+
+    def _result(self, call_id: str) -> Output | None:
+        """The result of a call; None where it is not here."""
+        exchange = self.transcript.exchange(call_id)
+        if exchange is None:
+            return None
+        return result_output(exchange, self.transcript.messages[exchange.result_position].id)
+
+    def _apply(self, output: Output, mask: Mask) -> None:
+        self._pool.drop((output.call_id, TOOL_RESULT))
+        self._to_mask.pop(mask.target, None)
+        place = self.masked[mask.target] = (output.position, output.part)
+        saving = output.tokens - text_tokens(mask.placeholder)
+        self._edit(place, output.kind, mask.placeholder, saving, keep_images=True)
 
     @property
     def unmasked_saving(self) -> int:
@@ -518,7 +570,7 @@ class Engine:
         covered = self.covered()
         self._maskable.extend(self._outputs.advance(self.transcript))
         return sum(
-            mask[1]
+            output.tokens - text_tokens(mask.placeholder)
             for output in self._maskable
             if output.position >= covered
             and (output.position, output.part) not in self._edits
@@ -526,22 +578,15 @@ class Engine:
             and (mask := self._masking_of(output)) is not None
         )
 
-    def _masking_of(self, output: Output) -> tuple[str, int, str] | None:
-        """A maskable output's marker, the tokens it takes out, its reference; None where it takes none."""
-        exchange, shell = output.exchange, output.shell
-        if exchange is not None:
-            text = exchange.result.text
-        else:
-            assert shell is not None
-            text = shell.output
-        if markers.reference_in(text) is not None:
+    def _masking_of(self, output: Output) -> Mask | None:
+        """A maskable output's mask; None where it would take no token out."""
+        name = "" if output.exchange is None else output.call_id
+        if ((name, output.kind), output.text) in self._ledger.markers:
             return None
-        if exchange is not None:
-            reference = self.reference_of(exchange)
-        else:
-            reference = self._reference(output.message, output.call_id)
+        reference = self._reference(output.message, output.call_id)
         if reference is None:
             return None
         marker = output.marker(self.transcript.vocabulary, reference)
-        removed = output.tokens - text_tokens(marker)
-        return (marker, removed, reference) if removed > 0 else None
+        if output.tokens <= text_tokens(marker):
+            return None
+        return Mask(output.call_id, output.kind, marker, reference, output.message)

@@ -7,11 +7,8 @@ superseded or failed, where the prices say that it pays. Decisions are made once
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from prunewise import tools
 from prunewise.engine import Engine, Reference, Rules
-from prunewise.transcript import Exchange
 
 
 def engine_for(
@@ -20,7 +17,6 @@ def engine_for(
     *,
     cwd: str | None = None,
     vocabulary: tools.Vocabulary = tools.PI,
-    recalled: Callable[[str, Exchange], str | None] | None = None,
 ) -> Engine:
     """The engine that the settings ask for."""
     make: type[Engine] = Engine
@@ -28,4 +24,4 @@ def engine_for(
         from prunewise.priced.engine import PricedEngine  # costs 15 ms, which the other policy does without
 
         make = PricedEngine
-    return make(rules, reference, cwd=cwd, vocabulary=vocabulary, recalled=recalled)
+    return make(rules, reference, cwd=cwd, vocabulary=vocabulary)

@@ -14,7 +14,7 @@ from prunewise.canonical import canonical
 from prunewise.engine import NOW, Engine, Moment, Proposal, Reference, Rules, place_of
 from prunewise.gates import Verdict
 from prunewise.gates.priced import COLD, Cheaper, Cut, Outlook, Piece
-from prunewise.ledger import Decision, Target
+from prunewise.ledger import Mask, Target
 from prunewise.masking import Output
 from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates, patience
 from prunewise.priced.free import NOT_SHORTENED, REPEAT, TRIM, TRIM_GAIN, InView, shortened
@@ -63,6 +63,9 @@ class PricedEngine(Engine):
         self._faults = Faults()
         self._candidates = Candidates()
         self._views = InView(self._is_shown)
+        self._leant_on: set[str] = set()
+        """The calls whose outputs a client's "unchanged" leads to."""
+        self._led_to: tuple[object, frozenset[str]] = ((), frozenset())
         self._strategies_of_its_own = (Dedupe(), SupersededOutputs())
         self._free: list[Proposal] = []
         self._chosen: list[Proposal] = []
@@ -111,11 +114,9 @@ class PricedEngine(Engine):
             return
         self._hold_what_it_leans_on(exchange)
         sort = sort_of(exchange, self.transcript)
-        is_unsent = exchange.result_position >= max(self.transcript.sent, self.sent)
-        if is_unsent and (exchange.call.id, TOOL_RESULT) not in self._ledger.standing:
+        if exchange.result_position >= max(self.transcript.sent, self.sent):
             self._at_birth(exchange, sort)
-        else:
-            self._recollect(exchange)
+        self._views.add(exchange)
         if not exchange.result.has_image:  # images go only with a result that a newer one replaces
             self._later(STALE, old, sort, prices)
         if exchange.result.is_error:
@@ -130,7 +131,9 @@ class PricedEngine(Engine):
         call, transcript = exchange.call, self.transcript
         operation = tools.file_operation(transcript.vocabulary, call.name, call.arguments, transcript.cwd)
         if operation is not None:
-            self._views.hold(self._latest.get(operation.path))
+            read = self._latest.get(operation.path)
+            if read is not None:
+                self._leant_on.add(read.call.id)
 
     def _note(self, message: Message) -> None:
         """Positions, as a provider's lookback counts them, and where requests ended."""
@@ -172,7 +175,9 @@ class PricedEngine(Engine):
         for decision in self._ledger.standing.values():
             wanted = self.transcript.exchange(decision.target[0]) if decision.reference == asked else None
             if wanted is not None:
-                sort, paths = sort_of(wanted, self.transcript), self._paths(wanted)
+                sort, paths = self._origins.get(
+                    wanted.call.id, (sort_of(wanted, self.transcript), self._paths(wanted))
+                )
                 self._faults.add(sort, paths)
                 self._origins[recall.call.id] = (sort, paths)
                 context = self._request_tokens()
@@ -192,14 +197,6 @@ class PricedEngine(Engine):
         if proposal is not None:
             self._free.append(proposal)
 
-    def _recollect(self, exchange: Exchange) -> None:
-        """An output decided on or sent before this engine began: a pointer, or what may be led to."""
-        decision = self._ledger.standing.get((exchange.call.id, TOOL_RESULT))
-        if decision is not None and decision.strategy_id == REPEAT:
-            self._views.hold(self._views.find(exchange.result.text))
-        else:
-            self._views.add(exchange)
-
     def _open(self, target: Target, exchange: Exchange) -> bool:
         """Whether nothing has been decided on a target, and nothing protects it."""
         return not (self._decided(target) or exchange.reused_id or self._is_protected(exchange))
@@ -217,7 +214,7 @@ class PricedEngine(Engine):
         if sort in NOT_SHORTENED or text_tokens(text) <= settings.trim_tokens:
             return None
         reference = self.reference_of(exchange)
-        if reference is None or markers.reference_in(text) is not None:
+        if reference is None or self._is_marker(exchange, TOOL_RESULT):
             return None
         vocabulary = self.transcript.vocabulary
         is_command = exchange.call.name.lower() in vocabulary.shell
@@ -227,22 +224,20 @@ class PricedEngine(Engine):
 
     def _pointer(self, exchange: Exchange, text: str) -> Proposal | None:
         """An output that is in view already, byte for byte, becomes a pointer to it."""
-        source = self._views.find(text)
+        source = self._views.find(exchange)
         if source is None:
-            self._views.add(exchange)
             return None
         reference = self.reference_of(exchange)
         if reference is None:
             return None
         marker = markers.pointer(exchange.call.name, text, reference)
-        made = self._proposed(REPEAT, exchange, marker, reference, "it is the same as an earlier one", 1)
-        if made is not None:
-            self._views.hold(source)
-        return made
+        return self._proposed(REPEAT, exchange, marker, reference, "it is the same as an earlier one", 1)
 
     def _is_shown(self, exchange: Exchange) -> bool:
         target = (exchange.call.id, TOOL_RESULT)
-        return target not in self._ledger.standing and target not in self.masked and not exchange.reused_id
+        if exchange.reused_id or any(one.target == target for one in self._free):
+            return False
+        return target not in self._ledger.standing and target not in self.masked
 
     def _proposed(  # noqa: PLR0917
         self, strategy: str, exchange: Exchange, marker: str, reference: str, reason: str, least: int
@@ -342,10 +337,12 @@ class PricedEngine(Engine):
     def verdict(self, moment: Moment = NOW) -> Verdict:
         """What goes now: everything free, and the paid cut that the prices speak for."""
         unsent = max(self.transcript.sent, self.sent)
-        free = [one for one in self._free if one.position >= unsent and self._allowed(one.target)]
-        self._free = []
+        free = self._free = [
+            one for one in self._free if one.position >= unsent and self._allowed(one.target)
+        ]
         self._account(moment, free)
         cut, taken = self._cut(moment)
+        self._free = []
         paid = self._taken(taken)
         if paid:
             breaks = cut.rewritten > 0 and self._warm(moment) > COLD
@@ -438,7 +435,19 @@ class PricedEngine(Engine):
 
     def _holds(self, target: Target) -> bool:
         """Whether something leads to an output, which stays for that."""
-        return target[1] == TOOL_RESULT and self._views.holds(target[0])
+        return target[1] == TOOL_RESULT and target[0] in self._sources()
+
+    def _sources(self) -> frozenset[str]:
+        """The calls whose outputs something leads to: a pointer that stands or is about to, or a client's."""
+        state = (self._ledger, len(self.transcript), len(self._free))
+        if self._led_to[0] != state:
+            pointers = [one.target for one in self._ledger.standing.values() if one.strategy_id == REPEAT]
+            pointers += [one.target for one in self._free if one.strategy == REPEAT]
+            found = [self.transcript.exchange(call) for call, _ in pointers]
+            sources = [self._views.find(one) for one in found if one is not None]
+            led_to = frozenset(one.call.id for one in sources if one is not None)
+            self._led_to = (state, led_to | self._leant_on)
+        return self._led_to[1]
 
     def _cut(self, moment: Moment) -> tuple[Cut, list[Candidate]]:
         """Where to cut, and what goes by that."""
@@ -553,19 +562,15 @@ class PricedEngine(Engine):
     def _made(self, one: Candidate) -> Proposal | None:
         """The proposal with its marker, exactly."""
         reference = self.reference_of(one.exchange)
-        if reference is None:
+        if reference is None or self._is_marker(one.exchange, one.kind):
             return None
         exchange, settings = one.exchange, self.rules.settings.priced
         call = exchange.call
         if one.kind == TOOL_INPUT:
-            if markers.stands_for_input(call.arguments):
-                return None
             marker = markers.purged_input(call.name, utf16_length(call.text), one.reason, reference)
             left = text_tokens(canonical({markers.INPUT_KEY: marker}))
         else:
             text = exchange.result.text
-            if markers.reference_in(text) is not None:
-                return None
             room = int(min(settings.index_tokens, _INDEX_SHARE * one.size))
             told, index = with_names(text, one.sort, room)
             size, images = utf16_length(text), exchange.result.images
@@ -615,17 +620,11 @@ class PricedEngine(Engine):
         """What was chosen."""
         return self._chosen
 
-    def _masking_of(self, output: Output) -> tuple[str, int, str] | None:
+    def _masking_of(self, output: Output) -> Mask | None:
         """As the engine's; None also for what a pointer leads to: no marker leads to another."""
-        exchange = output.exchange
-        if exchange is not None and self._views.holds(exchange.call.id):
+        if output.exchange is not None and output.call_id in self._sources():
             return None
         return super()._masking_of(output)
-
-    def _stand(self, exchange: Exchange, decision: Decision) -> None:
-        super()._stand(exchange, decision)
-        if decision.strategy_id == REPEAT:
-            self._views.hold(self._views.find(exchange.result.text))
 
 
 def _cheaper(prices: Prices, tokens: float) -> tuple[Cheaper, ...]:

@@ -42,27 +42,21 @@ def shortened(exchange: Exchange, settings: Priced, reference: str, sort: str, *
 
 
 class InView:
-    """Outputs by their text, and those of them that pointers lead to."""
+    """Outputs by their text, images and files aside."""
 
     def __init__(self, is_shown: Callable[[Exchange], bool]) -> None:
         """`is_shown` tells whether the output of an exchange goes out as it is."""
         self._is_shown = is_shown
         self._alike: dict[str, list[Exchange]] = {}
-        self._held: set[str] = set()
 
     def add(self, exchange: Exchange) -> None:
-        """Note an output that others may come to equal."""
-        self._alike.setdefault(exchange.result.text, []).append(exchange)
+        """Note an output, which others may come to equal."""
+        if not exchange.result.has_image:
+            self._alike.setdefault(exchange.result.text, []).append(exchange)
 
-    def find(self, text: str) -> Exchange | None:
-        """The latest output that is in view and has this text."""
-        return next((one for one in reversed(self._alike.get(text, ())) if self._is_shown(one)), None)
-
-    def hold(self, exchange: Exchange | None) -> None:
-        """Something leads to this output: it stays."""
-        if exchange is not None:
-            self._held.add(exchange.call.id)
-
-    def holds(self, call_id: str) -> bool:
-        """Whether the output of a call has to stay."""
-        return call_id in self._held
+    def find(self, exchange: Exchange) -> Exchange | None:
+        """The latest output before that of this exchange that is in view and has its text."""
+        place = (exchange.result_position, exchange.result_part)
+        alike = reversed(self._alike.get(exchange.result.text, ()))
+        earlier = (one for one in alike if (one.result_position, one.result_part) < place)
+        return next((one for one in earlier if self._is_shown(one)), None)

@@ -1,8 +1,8 @@
 """Whether masking has engaged in a conversation: the state that the pure functions of `masking` need.
 
-To engage, masking has to know how large the context is. A usage that answered a request of this
-pruner counts, and so does what was out of that request and is back since. Any other usage may be
-that of a pruned request, and never prices a raw one.
+Masking engages by what messages and ledger say of the context, so that another process would have it
+engage too. The compaction check may know more: a usage that answered a request of this pruner counts, and
+so does what was out of that request and is back since.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Engagement(msgspec.Struct):
     def engage(self, engine: Engine, window: int, reserve: int) -> bool:
         """Engage where the context calls for it; once engaged, it stays so. Sizes in tokens."""
         if not self.engaged:
-            self.engaged = engages(self._context_tokens(engine), window, reserve)
+            context = engine.context
+            counted = context.usage + context.trailing if context.usage else 0
+            # The usage may be that of a request with less in it, so what goes out now counts as well.
+            self.engaged = engages(max(counted, context.raw - engine.removed_tokens), window, reserve)
         return self.engaged
 
     def check(self, engine: Engine, window: int, reserve: int) -> CompactionCheck:

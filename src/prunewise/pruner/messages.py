@@ -6,10 +6,14 @@ difference is not its business.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
+from itertools import count
+
+import msgspec
 
 from prunewise.formats import Format, Native
-from prunewise.transcript import Message
+from prunewise.transcript import Message, Shell, ToolResult
 
 
 class Messages:
@@ -19,17 +23,24 @@ class Messages:
         self.natives: list[Native] = []
         self.ids: list[str] = []
         self.named = False
-        """Whether the host gave the ids; else positions make them up."""
+        """Whether the host gave the ids; else they are made up."""
         self._format = format
+        self._taken: set[str] = set()
+        """The ids that are not free."""
 
     def __len__(self) -> int:
         return len(self.natives)
+
+    @property
+    def last(self) -> str | None:
+        """The id of the last message, by which a request is known; None where there is none."""
+        return self.ids[-1] if self.ids else None
 
     def copy(self) -> Messages:
         """Another one that has seen the same."""
         copied = Messages(self._format)
         copied.natives, copied.ids = self.natives.copy(), self.ids.copy()
-        copied.named = self.named
+        copied.named, copied._taken = self.named, self._taken.copy()
         return copied
 
     def common(self, natives: Sequence[Native], ids: Sequence[str] | None) -> tuple[int, list[int]]:
@@ -55,6 +66,7 @@ class Messages:
     def cut(self, kept: int) -> None:
         """Forget all but the first `kept`."""
         del self.natives[kept:], self.ids[kept:]
+        self._taken = set(self.ids)
 
     def read(self, natives: Sequence[Native], ids: Sequence[str] | None) -> list[Message]:
         """Follow on to these, whose beginning is known: what is new, read.
@@ -67,10 +79,25 @@ class Messages:
         names = [f"m{position}" for position in range(known, len(natives))] if ids is None else ids[known:]
         read = self._format.read
         messages = [read(native, name) for native, name in zip(new, names, strict=True)]
+        if ids is None:
+            messages = [self._identified(message) for message in messages]
         self.natives += new
-        self.ids += names
+        self.ids += [message.id for message in messages]
         self.named = ids is not None
         return messages
+
+    def _identified(self, message: Message) -> Message:
+        """The message; one with outputs under an id made of them, which it keeps where earlier ones go, and
+        which no other output ever has.
+        """
+        outputs = [part for part in message.parts if type(part) is ToolResult or type(part) is Shell]
+        if not outputs:
+            return message
+        digest = hashlib.blake2b(repr(outputs).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        names = (f"o{digest}" if number == 1 else f"o{digest}-{number}" for number in count(1))
+        name = next(name for name in names if name not in self._taken)
+        self._taken.add(name)
+        return msgspec.structs.replace(message, id=name)
 
     def tell_anew(self, natives: Sequence[Native], positions: Iterable[int]) -> None:
         """Take the new shape of messages that are otherwise as they were."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from prunewise import markers, recall
-from prunewise.engine import Engine
-from prunewise.errors import RecallError
+from prunewise import markers
 from prunewise.formats import Format
 from prunewise.ledger import Target
 from prunewise.masking import Output
@@ -25,9 +23,6 @@ from prunewise.transcript import (
     Transcript,
 )
 
-_BEGINNING = 64
-"""So many first characters tell whether an output is that of a recall."""
-
 
 class Originals:
     """Has a store keep the originals of one conversation."""
@@ -38,14 +33,8 @@ class Originals:
         self._messages = messages
 
     def keep(self, transcript: Transcript, exchange: Exchange, kind: ToolKind, reference: str) -> None:
-        """Keep what a marker with this reference stands for.
-
-        A recalled output's marker has the reference of its original: that one is held already, and what
-        the recall showed of it must not take its place.
-        """
+        """Keep what a marker with this reference stands for."""
         message = transcript.messages[exchange.result_position].id
-        if reference != self._store.reference(message, exchange.call.id):
-            return
         native = self._messages.natives[exchange.result_position]
         images = self._format.images(native, exchange.result_part)
         purged = exchange.call.arguments if kind == TOOL_INPUT else None
@@ -73,25 +62,3 @@ class Originals:
         exchange, reference = transcript.exchange(call_id), markers.reference_in(edit.text)
         if exchange is not None and reference is not None:
             self.keep(transcript, exchange, edit.kind, reference)
-
-
-def origin(store: Store, engine: Engine, asked: str, exchange: Exchange) -> str | None:
-    """The reference of the original that a recall of `asked` returned, however deep recalls were recalled.
-
-    None where the output does not begin as that original does: then another tool has the name.
-    """
-    reference = asked.strip().removesuffix(markers.FULL)
-    try:
-        message = store.original(reference).message
-        begins = recall.recall(store, reference)[:_BEGINNING]
-    except RecallError:
-        return None
-    if not exchange.result.text.startswith(begins):
-        return None
-    for earlier in engine.recalls:
-        if (
-            earlier.order < exchange.order
-            and engine.transcript.messages[earlier.result_position].id == message
-        ):
-            return engine.reference_of(earlier)
-    return store.reference(message, reference)

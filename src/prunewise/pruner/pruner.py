@@ -18,13 +18,12 @@ from typing import Any
 import msgspec
 
 from prunewise import formats, recall
-from prunewise.engine import NOW, Engine, Moment, Proposal
+from prunewise.engine import Engine, Moment, Proposal
 from prunewise.errors import RefusedError
 from prunewise.formats import Format, Native
 from prunewise.gates import Verdict
 from prunewise.ledger import Decision, Entry, Ledger, Restore, Target
 from prunewise.listing import Listed, listing
-from prunewise.masking import Output
 from prunewise.plan import Plan
 from prunewise.priced import engine_for
 from prunewise.pruner.accounting import Accounting
@@ -33,10 +32,9 @@ from prunewise.pruner.clock import NOBODY, Caller, Clock, caller_in
 from prunewise.pruner.dry_run import planned
 from prunewise.pruner.engagement import CompactionCheck, Engagement
 from prunewise.pruner.messages import Messages
-from prunewise.pruner.originals import origin
 from prunewise.pruner.policy import Policy, SettingsLike
 from prunewise.pruner.projection import Projection
-from prunewise.pruner.record import Record
+from prunewise.pruner.record import Record, Tried
 from prunewise.stores import Store
 from prunewise.stores.memory import Memory
 from prunewise.transcript import TOOL_RESULT, Message, ToolKind, Transcript, Usage
@@ -71,12 +69,14 @@ class Pruner:
         self._messages = Messages(self.format)
         self._record = Record(self.store, self.format, self._messages)
         self._projection = Projection(self.format)
-        self._engagement = Engagement(engaged)
+        self._engagement = Engagement(engaged or self._ledger.engaged)
         self._tells_compactions = tells_compactions
         self._clock = Clock(long_lived=long_lived)
         self._accounting = Accounting(self.policy.rules)
         self._observed: Usage | None = None
         self._warned = False
+        self._sent_under: tuple[Ledger, Caller] | None = None
+        """What was on record when the messages at hand went out, and to whom; None until they have."""
         self._engine = self._fresh_engine()
 
     # ---- the request
@@ -147,19 +147,25 @@ class Pruner:
         limits = self._room(*room)
         self._accounting.limit = None if limits is None else limits[0] - limits[1]
         self._read(natives, None if ids is None else list(ids))
-        moment = self._clock.ask(now, caller_in(request) if caller is NOBODY else caller)
+        caller = caller_in(request) if caller is NOBODY else caller
+        moment = self._clock.ask(now, caller)
         decisions: tuple[Decision, ...] = ()
         verdict = error = None
-        if self.policy.settings.enabled:
+        if self._is_compacted():
+            self._disengage(now)
+        is_again = self._is_again(caller)
+        if self.policy.settings.enabled and not is_again:
             verdict = self._engine.verdict(moment)
-            proposals = self._engine.accepted(verdict)
-            if proposals:
-                try:
-                    decisions = self._decide(proposals, now)
-                except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
-                    error = _named(failure)
-                    self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
-        self._keep_masked(self._mask(*room, moment))
+        try:
+            if verdict is not None:
+                decisions = self._decide(self._engine.accepted(verdict), now)
+            elif is_again:
+                self._note_again(now)
+            self._mask(*room, moment, now)
+        except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
+            error = _named(failure)
+            self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
+        self._sent_under = (self._ledger, caller) if error is None else None
         engine, projection = self._engine, self._projection
         touched = engine.take_touched()
         self._record.keep_standing(engine, touched)
@@ -180,6 +186,19 @@ class Pruner:
             error,
         )
 
+    def _is_again(self, caller: Caller) -> bool:
+        """Whether the very same messages have gone out, and nothing is on record since: then they go out as
+        they did, whatever the gate would say by now.
+        """
+        last = self._messages.last
+        told = last is not None and self._ledger.request_id == last
+        return told or self._sent_under == (self._ledger, caller)
+
+    def _note_again(self, now: float) -> None:
+        """Have another process know that the messages went out before, where no decision tells it."""
+        if self._ledger.request_id != self._messages.last and self.policy.settings.enabled:
+            self._write(self._record.masking(self._engine, (), now, engaged=self._ledger.engaged))
+
     def _warn(self, text: str) -> None:
         if not self._warned:
             self._warned = True
@@ -191,6 +210,8 @@ class Pruner:
     def _read(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         """Bring the engine to these messages: only what is new, where the rest is as it was."""
         kept, told_anew = self._messages.common(natives, ids)
+        if not kept == len(self._messages) == len(natives):
+            self._sent_under = None
         if kept < len(self._messages):
             self._read_other(kept, natives, ids)
         else:
@@ -204,7 +225,7 @@ class Pruner:
 
     def _read_other(self, kept: int, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         """The same where only the first `kept` messages are as they were. A smaller conversation has been
-        compacted, unless the host tells that itself: masking starts again from raw.
+        compacted, unless the host tells that itself.
         """
         size = self._engine.context.raw
         self._restart(kept)
@@ -212,10 +233,8 @@ class Pruner:
         self._engagement.unseen = range(kept, len(natives))
         self._read_new(natives, ids)
         if self._engine.context.raw < size and not self._tells_compactions:
-            self._engagement.engaged = False
             self._clock.compacted()
-            if self._engine.masked:
-                self._restart(len(natives))
+            self._engagement.engaged = self._ledger.engaged
 
     def _with_observed(self, messages: list[Message]) -> list[Message]:
         """The messages, the usage that was observed on the first new answer, where it carries none."""
@@ -240,7 +259,7 @@ class Pruner:
 
     def under(self, policy: Policy) -> Pruner:
         """The same conversation under another policy, from here on. What stands and what has been sent
-        stays; what is masked is looked at afresh. This one is of no more use.
+        stays. This one is of no more use.
         """
         other = Pruner(
             self.format,
@@ -268,7 +287,6 @@ class Pruner:
             self.store.reference,
             cwd=self._cwd,
             vocabulary=self.format.vocabulary,
-            recalled=lambda asked, exchange: origin(self.store, self._engine, asked, exchange),
         )
         engine.follow(self._ledger)
         return engine
@@ -276,30 +294,16 @@ class Pruner:
     def _restart(self, kept: int) -> None:
         """Start the engine again over the first `kept` messages, with what stands and what is masked."""
         self._messages.cut(kept)
-        self._keep_masked(self._start_over(self._engine, kept))
+        self._start_over(self._engine, kept)
         self._projection.start_over(self._engine, kept)
         self._engagement.cut(kept)
+        self._sent_under = None
 
-    def _start_over(self, before: Engine, kept: int) -> list[tuple[Output, str]]:
-        """A fresh engine over the first `kept` messages of another one. What is masked in them stays so,
-        and no strategy proposes it; gives what was masked, for the store to keep.
-        """
-        messages = before.transcript.messages[:kept]
-        end = kept
-        if self.policy.settings.pruning.protect_current_turn:
-            users = (at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user")
-            end = next(users, 0)
-        decided = self._ledger.standing.keys() | self._ledger.restored
-        masked = {
-            target: place
-            for target, place in (before.masked.items() if self.engaged else ())
-            if place[0] < end and target not in decided
-        }
+    def _start_over(self, before: Engine, kept: int) -> None:
+        """A fresh engine over the first `kept` messages of another one."""
         engine = self._engine = self._fresh_engine()
-        engine.keep_masked(masked)
         engine.sent = min(before.sent, kept)
-        engine.extend(messages)
-        return engine.mask() if masked else []
+        engine.extend(before.transcript.messages[:kept])
 
     # ---- masking
 
@@ -326,17 +330,30 @@ class Pruner:
         self._engagement = Engagement(unseen=self._engagement.unseen)
         self._projection = Projection(self.format)
         self._restart(len(self._messages))
+        self._disengage(time.time())
 
-    def _mask(
-        self, window: int | None, reserve: int | None, moment: Moment = NOW
-    ) -> list[tuple[Output, str]]:
-        """Mask what may be masked, where masking is on and has engaged. Gives what was masked now, each
-        with its reference, for the store to keep.
-        """
+    def _is_compacted(self) -> bool:
+        """Whether the conversation is smaller than when something was masked last."""
+        return not self._tells_compactions and self._engine.context.raw < self._ledger.raw_tokens
+
+    def _disengage(self, now: float) -> None:
+        """Masking starts again from raw."""
+        self._engagement.engaged = False
+        if not self._ledger.engaged:
+            return
+        try:
+            self._write(self._record.masking(self._engine, (), now, engaged=False))
+        except Exception as failure:  # noqa: BLE001 - what was masked stays so
+            self._warn(f"masking goes on, since its end could not be recorded: {failure}")
+
+    def _mask(self, window: int | None, reserve: int | None, moment: Moment, now: float) -> None:
+        """Mask what may be masked, where masking is on and has engaged, once it is written down."""
         limits = self._limits(window, reserve)
         if limits is None or not self._engagement.engage(self._engine, *limits):
-            return []
-        return self._engine.mask(moment)
+            return
+        masked = self._engine.to_mask(moment)
+        if masked or not self._ledger.engaged:
+            self._write(self._record.masking(self._engine, masked, now, engaged=True))
 
     def _limits(self, window: int | None, reserve: int | None) -> tuple[int, int] | None:
         """The window and the reserve that masking goes by; None where it is off, or no window is known."""
@@ -363,17 +380,16 @@ class Pruner:
         return tuple(entry for entry in entries if isinstance(entry, Decision))
 
     def _write(self, entries: Sequence[Entry]) -> None:
-        self.store.append(entries)
-        self.follow()
+        if entries:
+            self.store.append(entries)
+            self.follow()
 
     def follow(self) -> None:
         """Read the ledger again: another branch, or another process has added to it."""
         self._record.read()
+        self._engagement.engaged = self._engagement.engaged or self._ledger.engaged
         if not self._engine.follow(self._ledger):
             self._restart(len(self._messages))
-
-    def _keep_masked(self, masked: Sequence[tuple[Output, str]]) -> None:
-        self._record.keep_masked(self.transcript, masked)
 
     # ---- the dry run
 
@@ -394,14 +410,21 @@ class Pruner:
         """The plan of a copy, made to be thrown away."""
         self._part()
         self.read(request, ids=ids)
-        masking = self._limits(window, reserve) is not None
-        mask = partial(self._mask, window, reserve) if masking else None
+        if self._is_compacted():
+            self._disengage(time.time())
+        limits = self._limits(window, reserve)
+        mask = None if limits is None else partial(self._try_mask, *limits)
         return planned(self._engine, self._ledger, self.format.name, mask)
+
+    def _try_mask(self, window: int, reserve: int) -> None:
+        if self._engagement.engage(self._engine, window, reserve):
+            self._engine.mask()
 
     def _part(self) -> None:
         """Share no state with the pruner that this is a copy of, and stand where it does."""
         self._messages = self._messages.copy()
-        self._record = self._record.over(self._messages)
+        self.store = Tried(self.store)
+        self._record = self._record.over(self.store, self._messages)
         self._projection = Projection(self.format)
         self._accounting = Accounting(self.policy.rules)
         self._engagement = copy.copy(self._engagement)

@@ -12,12 +12,32 @@ from datetime import UTC, datetime
 from prunewise import ledger
 from prunewise.engine import Engine, Proposal
 from prunewise.formats import Format
-from prunewise.ledger import Decision, Entry, Restore, Savings
+from prunewise.ledger import MANUAL, Decision, Entry, Mask, Masking, Restore, Savings
 from prunewise.masking import Output
 from prunewise.pruner.messages import Messages
 from prunewise.pruner.originals import Originals
-from prunewise.stores import Store
+from prunewise.stores import Original, Store
 from prunewise.transcript import Transcript
+
+
+class Tried:
+    """A store for a dry run: what is added to it goes no further."""
+
+    def __init__(self, store: Store) -> None:
+        self.conversation = store.conversation
+        self.reference, self.original = store.reference, store.original
+        self._entries = list(store.ledger())
+
+    def keep(self, reference: str, original: Original) -> None:
+        """Nothing goes out, so nothing has to be kept."""
+
+    def ledger(self) -> Sequence[Entry]:
+        """The store's entries, and what was added since."""
+        return self._entries
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Have entries count for this run."""
+        self._entries += entries
 
 
 class Record:
@@ -30,9 +50,9 @@ class Record:
         self._originals = Originals(store, format, messages)
         self.ledger = ledger.fold(store.ledger())
 
-    def over(self, messages: Messages) -> Record:
-        """The same record, of messages that somebody else follows."""
-        other = Record(self.store, self._format, messages)
+    def over(self, store: Store, messages: Messages) -> Record:
+        """The same record in another store, of messages that somebody else follows."""
+        other = Record(store, self._format, messages)
         other.ledger = self.ledger
         return other
 
@@ -43,10 +63,17 @@ class Record:
     # ---- entries
 
     def decisions(self, transcript: Transcript, proposals: Iterable[Proposal], now: float) -> list[Entry]:
-        """The entries for these proposals, each a decision and what it saves; the originals are kept."""
+        """The entries for these proposals, each a decision and what it saves; the originals are kept.
+
+        A target is decided on once, whatever a policy says.
+        """
         at = _iso(now)
         entries: list[Entry] = []
+        decided = set(self.ledger.standing)
         for proposal in proposals:
+            if proposal.target in decided:
+                continue
+            decided.add(proposal.target)
             decision = self._decision(transcript, proposal, at)
             saved = proposal.tokens_removed
             entries += decision, Savings(decision.idempotency_key, decision.strategy_id, saved, at)
@@ -64,16 +91,26 @@ class Record:
             placeholder=proposal.marker,
             created_at=at,
             reference=proposal.reference,
-            entry_id=transcript.messages[exchange.result_position].id if self._messages.named else None,
+            entry_id=transcript.messages[exchange.result_position].id,
             session_id=self.store.conversation or None,
+            request_id=None if proposal.strategy == MANUAL else self._messages.last,
         )
 
+    def masking(
+        self, engine: Engine, masked: Sequence[tuple[Output, Mask]], now: float, *, engaged: bool
+    ) -> list[Entry]:
+        """The entry by which masking is engaged or not, and has replaced these; the originals are kept."""
+        for output, mask in masked:
+            self._originals.keep_masked(engine.transcript, output, mask.reference)
+        masks = tuple(mask for _, mask in masked)
+        return [Masking(engaged, masks, self._messages.last, engine.context.raw, _iso(now))]
+
     def restores(self, meant: Callable[[Decision], bool], now: float) -> tuple[Restore, ...]:
-        """An entry for each key that stands and is meant: several may be about one target."""
+        """An entry for each key that stands for a target that is meant: there may be several."""
         at = _iso(now)
-        return tuple(
-            Restore(decision.idempotency_key, at) for decision in self.ledger.active if meant(decision)
-        )
+        active = self.ledger.active
+        targets = {decision.target for decision in active if meant(decision)}
+        return tuple(Restore(one.idempotency_key, at) for one in active if one.target in targets)
 
     # ---- originals
 
@@ -82,11 +119,6 @@ class Record:
         for position in positions:
             for edit in engine.edits.get(position, {}).values():
                 self._originals.keep_standing(engine.transcript, edit, self.ledger.standing)
-
-    def keep_masked(self, transcript: Transcript, masked: Sequence[tuple[Output, str]]) -> None:
-        """Have the store keep masked outputs, each with its reference."""
-        for output, reference in masked:
-            self._originals.keep_masked(transcript, output, reference)
 
 
 def _iso(now: float) -> str:

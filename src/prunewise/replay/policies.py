@@ -277,7 +277,6 @@ class _PricedRun(_EngineRun):
             lambda _, call_id: self._reference(call_id),
             cwd=conversation.cwd,
             vocabulary=conversation.vocabulary,
-            recalled=_as_asked,
         )
         self._priced.warmth = self._warmth
         return self._priced
@@ -443,11 +442,6 @@ def _keep_newest(what: str, rule: _Rule) -> Policy:
         lambda conversation: _KeepNewest(rule, conversation),
         lambda conversation: _KeepNewest(always, conversation),
     )
-
-
-def _as_asked(asked: str, exchange: Exchange) -> str:  # noqa: ARG001
-    """What a recall brought back goes by the reference that it was asked by."""
-    return asked
 
 
 def _nothing(conversation: Conversation) -> Run:  # noqa: ARG001

@@ -1,6 +1,7 @@
 """The store for a list of messages without a session file: ledger and originals live as long as the object.
 
-Recall references are call ids; a shell output, which has none, goes by its message's id.
+A recall reference is the call's id, or the message's for a shell output, which has none. Where another
+output has it already, the message's id follows it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import msgspec
 
 from prunewise.errors import RecallError
 from prunewise.ledger import Entry
-from prunewise.markers import is_reference, reference_in, stands_for_input
+from prunewise.markers import is_reference
 from prunewise.stores import Original
-from prunewise.transcript import Text
 
 
 class Memory:
@@ -23,33 +23,24 @@ class Memory:
         self.conversation = conversation
         self._entries: list[Entry] = list(entries)
         self._originals: dict[str, Original] = {}
-        self._of_call: dict[str, bool] = {}
+        self._of_call: dict[str, tuple[str, str]] = {}
+        """For each reference the message and the call that it was issued for."""
 
     def reference(self, message: str, call_id: str) -> str | None:
-        """The call's id, or the message's for an output that no call asked for; None where
-        neither can stand in a marker, or the other kind of output has that reference already.
-        """
-        reference = call_id or message
-        of_call = bool(call_id) and call_id != message
-        if not is_reference(reference) or self._of_call.setdefault(reference, of_call) != of_call:
-            return None
-        return reference
+        """One that no other output has; None where none can stand in a marker."""
+        plain, output = call_id or message, (message, call_id)
+        for reference in (plain, f"{plain}@{message}") if plain else ():
+            if is_reference(reference) and self._of_call.setdefault(reference, output) == output:
+                return reference
+        return None
 
     def keep(self, reference: str, original: Original) -> None:
-        """Hold an output. Another output under a reference takes the place of the one before.
-
-        A host may edit a message in place: the call id, and so the reference, is the same, the output
-        is another. The marker that goes out from then on stands for the new one, and the old one is
-        nowhere any more. A marker is no output: where the host sends one back, what it stands for
-        stays, and so does a purged input.
+        """Hold an output. Where a host has changed a message since, the new output takes the place of the
+        one before; a purged input stays.
         """
         held = self._originals.get(reference)
-        if held is not None:
-            purged = original.input
-            if purged is None or stands_for_input(purged):
-                purged = held.input if held.input is not None else purged
-            newest = held if _is_marker(original) else original
-            original = msgspec.structs.replace(newest, input=purged)
+        if held is not None and original.input is None:
+            original = msgspec.structs.replace(original, input=held.input)
         self._originals[reference] = original
 
     def ledger(self) -> Sequence[Entry]:
@@ -71,8 +62,3 @@ class Memory:
             message = f"{reference.strip() or 'an empty reference'}: no output was kept under this reference"
             raise RecallError(message)
         return held
-
-
-def _is_marker(original: Original) -> bool:
-    texts = [part.text for part in original.content if isinstance(part, Text)]
-    return len(texts) == 1 and reference_in(texts[0]) is not None

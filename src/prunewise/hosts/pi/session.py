@@ -197,13 +197,13 @@ class Session:
 
     def _read(self, view: View, new: list[Native], *, again: bool) -> None:
         pruner = self.pruner
-        if view.compacted:
-            pruner.compacted()
         moved = self._move(view.leaf)
         if again:
             self.store.reread()
         if moved or again:
             pruner.follow()
+        if view.compacted:
+            pruner.compacted()
         pruner.read(self._natives, ids=self._ids)
         answered = _answered_at(new)
         if answered is not None:
