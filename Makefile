@@ -20,7 +20,7 @@ export NO_MKDOCS_2_WARNING := 1
 # The sans-I/O core: every room above stores/ in docs/explanation/architecture.md.
 # Its lines and branches are all tested.
 CORE_ROOMS := errors wording tools canonical transcript tokens prices cache settings markers ledger strategies \
-              protections masking gates engine recording tally shell condense priced
+              protections masking gates engine recording tally shell condense priced outcomes
 comma := ,
 empty :=
 space := $(empty) $(empty)

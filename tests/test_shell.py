@@ -162,6 +162,86 @@ def test_sorts(command: Any, sort: Any):
     assert shell.read(command, "/w").sort == sort
 
 
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("rm a", ["/w/a"]),
+        ("ls; rm a", ["/w/a"]),
+        ("ls\nrm a  # gone", ["/w/a"]),
+        ("make && rm a && mv b c", ["/w/a", "/w/b", "/w/c"]),
+        ("make || rm b && rm a", []),  # nothing is named behind ||
+        ("rm a && make || true", []),
+        ("(cd s && rm a)", ["/w/s/a"]),
+        ("{ ls; rm a; }", ["/w/a"]),
+        ("cd s && rm a", ["/w/s/a"]),
+        ("cd s; rm a /b", ["/b"]),
+        ("(cd s; ls); rm a", ["/w/a"]),
+        ("ls && rm a > log", ["/w/log", "/w/a"]),
+        ("make | tee log", ["/w/log"]),
+        ("make | tee -a log", []),
+        ("tee log | cat", []),
+        ("echo >> a", []),
+        ("echo >| a", ["/w/a"]),
+        ("make &> a", ["/w/a"]),
+        ("timeout 5 rm a", ["/w/a"]),
+        ("sudo -n rm a", []),
+        ("/bin/rm a", ["/w/a"]),
+        ("./rm a", []),
+        ("git rm -q a", ["/w/a"]),
+        ("git rm -n a", []),
+        ("git restore a", []),
+        ("sed -i s/a/b/ a", []),
+        ("rm -rf a", ["/w/a"]),
+        ("rm -i a", []),
+        ("rm a; ls", []),
+        ("rm a &", []),
+        ("rm a & wait", []),
+        ("exit; rm a", []),
+        ("if x; then exit; fi; rm a", []),
+        ("f() { ls; }; rm a", []),
+        ("$X; rm a", []),
+        ("$(echo exit); rm a", []),
+    ],
+)
+def test_changes_that_success_proves(command: str, paths: list[str]):
+    assert [one.path for one in shell.read(command, "/w").proven if one.action == "write"] == paths
+
+
+def test_reads_that_success_proves():
+    assert shell.read("cat a b", "/w").proven == (read("/w/a"), read("/w/b"))
+    assert shell.read("cat a; cat b", "/w").proven == (read("/w/b"),)
+    assert shell.read("cat a | head -5", "/w").proven == ()
+
+
+def test_nothing_is_known_of_relative_paths_where_the_folder_is_lost():
+    assert shell.read("rm a /b", "/w", lost=True).operations == (write("/b"),)
+    assert shell.read("cd /x && rm a", "/w", lost=True).operations == (write("/x/a"),)
+    assert shell.read("cd x && rm a", "/w", lost=True).operations == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat <<'EOF' > f; echo done\nhello\nEOF",
+        "cat <<EOF > f; echo done\nhello; rm g\nEOF",
+        'cat <<"E O F" > f; echo done\nhello\nE O F',
+        "cat <<-EOF > f; echo done\n\thello\n\tEOF",
+        "cat > f <<EOF; make; echo done\nhello\nEOF\nls",
+        "cat <<A > f; cat <<B\nhello\nA\nhello\nB",
+    ],
+)
+def test_a_heredoc_whose_first_line_goes_on(command: str):
+    script = shell.read(command, "/w")
+    assert [one for one in script.operations if one.action == "write"] == [write("/w/f")]
+    assert not script.only_reads
+    assert write("/w/f") not in script.proven
+
+
+def test_a_heredoc_with_nothing_to_name():
+    assert shell.read("cat f <<'EOF' 2>&1 | tail -5\nx\nEOF", "/w") == shell.Script("read")
+    assert shell.read("cat <<'EOF' > f; if\nx\nEOF", "/w") == shell.UNKNOWN
+
+
 def test_long_lists_are_read_and_deep_brackets_are_not():
     assert shell.read(" && ".join(["rm x"] * 2000), "/w").operations == (write("/w/x"),) * 2000
     assert shell.read("{ " * 3000 + "rm x" + "; }" * 3000, "/w") == shell.UNKNOWN

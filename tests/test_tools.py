@@ -6,7 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from prunewise.tools import PI, FileOperation, Vocabulary, file_operation, normalise_path
+from prunewise.tools import (
+    PI,
+    FileOperation,
+    Vocabulary,
+    file_operation,
+    folder_of,
+    lines_asked,
+    normalise_path,
+)
 
 TO_THE_END = math.inf
 
@@ -37,6 +45,51 @@ CALLS: dict[str, tuple[str, dict[str, Any], tuple[str, str] | None]] = {
 def test_calls(name: str, arguments: dict[str, Any], expected: tuple[str, str] | None):
     operation = file_operation(PI, name, arguments, None)
     assert (operation and (operation.action, operation.path)) == expected
+
+
+EDITORS: dict[str, tuple[dict[str, Any], FileOperation | None]] = {
+    "view": ({"command": "view"}, FileOperation("read", "f")),
+    "view of some lines": ({"command": "view", "view_range": [3, 9]}, None),
+    "create": ({"command": "create"}, FileOperation("write", "f")),
+    "str_replace": ({"command": "str_replace"}, FileOperation("edit", "f")),
+    "insert": ({"command": "insert"}, FileOperation("edit", "f")),
+    "undo_edit": ({"command": "undo_edit"}, FileOperation("edit", "f")),
+    "another command": ({"command": "delete"}, None),
+    "no command": ({}, None),
+    "no word": ({"command": ["view"]}, None),
+}
+
+
+@pytest.mark.parametrize(("arguments", "expected"), EDITORS.values(), ids=EDITORS)
+@pytest.mark.parametrize("name", ["str_replace_editor", "str_replace_based_edit_tool", "text_editor"])
+def test_an_editor_does_what_its_command_says(
+    name: str, arguments: dict[str, Any], expected: FileOperation | None
+):
+    assert file_operation(PI, name, {"path": "f", **arguments}, None) == expected
+
+
+@pytest.mark.parametrize("trial", ["dry_run", "dryRun", "preview", "check_only", "simulate"])
+def test_a_trial_changes_nothing(trial: str):
+    assert file_operation(PI, "edit", {"path": "f", trial: True}, None) is None
+    assert file_operation(PI, "edit", {"path": "f", trial: False}, None) == FileOperation("edit", "f")
+
+
+FOLDERS: dict[str, tuple[dict[str, Any], tuple[str | None, bool]]] = {
+    "none": ({"command": "ls", "timeout": 9}, ("/w", True)),
+    "relative": ({"cwd": "src"}, ("/w/src", True)),
+    "absolute": ({"workdir": "/x"}, ("/x", True)),
+    "empty": ({"directory": ""}, ("/w", True)),
+    "null": ({"dir_path": None}, ("/w", True)),
+    "blank": ({"dir": " "}, ("/w", True)),
+    "at home": ({"folder": "~/x"}, ("/w", False)),
+    "no text": ({"cwd": ["x"]}, ("/w", False)),
+    "two": ({"cwd": "x", "workdir": "y"}, ("/w", False)),
+}
+
+
+@pytest.mark.parametrize(("arguments", "expected"), FOLDERS.values(), ids=FOLDERS)
+def test_the_folder_of_a_command(arguments: dict[str, Any], expected: tuple[str | None, bool]):
+    assert folder_of(arguments, "/w") == expected
 
 
 # ---------------------------------------------------------------- lines
@@ -73,6 +126,37 @@ def test_the_lines_of_a_read(arguments: dict[str, Any], lines: tuple[float, floa
     operation = file_operation(PI, "read", {"path": "f", **arguments}, None)
     assert operation is not None
     assert (operation.first, operation.last) == lines
+
+
+ASKED: dict[str, tuple[dict[str, Any], tuple[float | None, bool]]] = {
+    # the first line, and whether there is a last one
+    "all": ({}, (1, False)),
+    "null": ({"offset": None, "limit": None}, (1, False)),
+    "offset": ({"offset": 5}, (5, False)),
+    "offset 0": ({"offset": 0}, (1, False)),
+    "a fraction": ({"offset": 2.5}, (2.5, False)),
+    "limit": ({"limit": 9}, (1, True)),
+    "limit 0": ({"limit": 0}, (1, True)),
+    "a negative offset": ({"offset": -5}, (None, False)),
+    "an offset in words": ({"offset": "5"}, (None, False)),
+    "an offset beyond all doubles": ({"offset": 10**400}, (None, False)),
+    "no number": ({"offset": math.nan}, (None, False)),
+    "a negative limit": ({"limit": -5}, (None, True)),
+    "a limit in words": ({"limit": "5"}, (None, True)),
+    "a limit that is no number": ({"limit": math.nan}, (None, True)),
+    "true": ({"limit": True}, (None, True)),
+}
+
+
+@pytest.mark.parametrize(("arguments", "expected"), ASKED.values(), ids=ASKED)
+def test_what_the_arguments_leave_open(arguments: dict[str, Any], expected: tuple[float | None, bool]):
+    assert lines_asked(PI, arguments) == expected
+
+
+def test_other_words_for_what_is_asked():
+    assert lines_asked(ENDS, {"start": 5, "end": 9}) == (5, True)
+    assert lines_asked(FROM_ZERO, {"offset": 4}) == (5, False)
+    assert lines_asked(msgspec.structs.replace(PI, first_line=""), {"offset": 4}) == (1, False)
 
 
 @pytest.mark.parametrize("name", ["write", "edit"])

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 
 from prunewise.tokens import utf16_length
-from prunewise.tools import FileOperation, Vocabulary
+from prunewise.tools import FileOperation, Vocabulary, lines_asked
 from prunewise.transcript import Exchange, Shell
 from prunewise.wording import count
 
@@ -110,14 +110,15 @@ def _frame(tool: str, what: str, reason: str) -> tuple[str, str]:
     return f"{OPENING}{_name(tool)} {what} (", f") left out, {_line(reason)}; recall "
 
 
-def masked_read(operation: FileOperation, text: str, reference: str) -> str:
-    """Masking's marker of a read: a pointer to the file, its lines and the old content."""
+def masked_read(operation: FileOperation, text: str, reference: str, *, names_lines: bool = True) -> str:
+    """Masking's marker of a read: a pointer to the file, its lines where they are known, the old content."""
     first = int(operation.first)
     # The output may end before the lines that were asked for, or go on behind them with the tool's own note.
     last = int(max(first, min(operation.last, first + text.count("\n"))))
+    lines = f"lines {first}-{last}, " if names_lines else ""
     return (
-        f"[prunewise: read output left out: {_line(operation.path)}, lines {first}-{last}, "
-        f"{_size(text)}; {_recall(reference)}]\n"
+        f"[prunewise: read output left out: {_line(operation.path)}, {lines}{_size(text)}; "
+        f"{_recall(reference)}]\n"
         "Read the file again with the read tool for what it holds now; recall gives this old content exactly."
     )
 
@@ -155,7 +156,8 @@ def mask(exchange: Exchange, vocabulary: Vocabulary, reference: str) -> str:
     text = exchange.result.text
     call = exchange.call
     if exchange.operation is not None and exchange.operation.action == "read":
-        return masked_read(exchange.operation, text, reference)
+        is_known = lines_asked(vocabulary, call.arguments)[0] is not None
+        return masked_read(exchange.operation, text, reference, names_lines=is_known)
     if call.name.lower() in vocabulary.shell:
         command = call.arguments.get(vocabulary.command)
         code = exit_code(exchange, vocabulary)

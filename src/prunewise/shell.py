@@ -29,6 +29,7 @@ _PAIR = 2
 
 _SORTS: dict[str, Sort] = {
     **dict.fromkeys(("cat", "head", "tail", "nl", "bat", "batcat", "less", "more"), "read"),
+    **dict.fromkeys(("open", "goto", "scroll_up", "scroll_down", "str_replace_editor"), "read"),
     **dict.fromkeys(("grep", "egrep", "fgrep", "rg", "ag", "ack", "ugrep"), "search"),
     **dict.fromkeys(("ls", "find", "fd", "tree", "du", "stat", "wc", "file", "pwd", "which"), "list"),
     **dict.fromkeys(("git", "gh", "hg", "jj"), "git"),
@@ -55,6 +56,26 @@ _PREFIXES = frozenset({"sudo", "env", "time", "nice", "nohup", "command", "timeo
 _SED_LINES = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 _COUNT = re.compile(r"-(?:n=?)?(\d+)")
 _NUMBER = re.compile(r"\d+")
+_SURE_OPTIONS: dict[str, frozenset[str]] = {
+    "rm": frozenset({"-f", "-r", "-R", "-rf", "-fr", "-v", "--"}),
+    "mv": frozenset({"-f", "-v", "--"}),
+    "cp": frozenset({"-f", "-v", "-p", "-a", "-r", "-R", "--"}),
+    "git": frozenset({"-f", "-q", "-r", "--"}),
+    "tee": frozenset(),
+    "unlink": frozenset(),
+}
+"""Commands that have changed their files where they succeed, and the options that leave it at that. `sed -i`
+and `git checkout` succeed also where there is nothing to change."""
+_DIVERTS = frozenset(
+    {
+        *("exit", "return", "break", "continue", "exec", "logout", "kill", "trap", "set", "shopt", "enable"),
+        *("alias", "unalias", "hash", "source", ".", "eval", "builtin", "command_not_found_handle"),
+    }
+)
+"""Commands after which it is open what of a script runs, or what its words mean."""
+_HEREDOC = re.compile(r"(?<!<)<<(-?)\s*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([\w.-]+))")
+_ITS_PLACE = "/dev/null"
+"""What a heredoc is read from once its text is left out."""
 _MOVES = re.compile(r"\b(?:cd|pushd|popd)\b")
 
 
@@ -66,14 +87,18 @@ class Script(msgspec.Struct, frozen=True, gc=False):
     """The files it is known to read in full or by lines, and those that it is known to change, in order."""
     only_reads: bool = False
     """Whether its output is nothing but the lines that its reads name."""
+    proven: tuple[FileOperation, ...] = ()
+    """Those of the operations that have certainly been done where the script's exit code is 0."""
 
 
 UNKNOWN = Script("other")
 
 
 @lru_cache(maxsize=4096)
-def read(command: str, cwd: str | None = None) -> Script:
-    """What a command does; `UNKNOWN` where that cannot be told."""
+def read(command: str, cwd: str | None = None, *, lost: bool = False) -> Script:
+    """What a command does; `UNKNOWN` where that cannot be told. `lost` where the folder that it starts in
+    is not known: then nothing is known of relative paths.
+    """
     if len(command) > _LONGEST or not command.strip():
         return UNKNOWN
     if "*** Begin Patch" in command:
@@ -82,12 +107,45 @@ def read(command: str, cwd: str | None = None) -> Script:
     if parser is None:
         return UNKNOWN
     root = parser.parse(command.encode("utf-8", "replace")).root_node
-    if root.has_error:
-        return UNKNOWN
+    is_whole = not root.has_error
+    if not is_whole:  # the grammar knows no heredoc whose first line goes on
+        root = parser.parse(_without_heredocs(command).encode("utf-8", "replace")).root_node
+        if root.has_error:
+            return UNKNOWN
     try:
-        return _Reader(cwd).script(root)
+        script = _Reader(cwd, lost=lost, straight=is_whole and _runs_through(root)).script(root)
     except RecursionError:  # hundreds of brackets in each other
         return UNKNOWN
+    return script if is_whole else msgspec.structs.replace(script, only_reads=False)
+
+
+def _without_heredocs(command: str) -> str:
+    """The command with the text of each heredoc left out."""
+    kept: list[str] = []
+    ends: list[str] = []
+    for line in command.split("\n"):
+        if ends:
+            if line.lstrip("\t") == ends[0]:
+                ends.pop(0)
+            continue
+        ends = [found[2] or found[3] or found[4] for found in _HEREDOC.finditer(line)]
+        kept.append(_HEREDOC.sub(f"< {_ITS_PLACE}", line))
+    return "\n".join(kept)
+
+
+def _runs_through(root: Node) -> bool:
+    """Whether no command of a script leaves it early, or changes what its words mean."""
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if node.type == "function_definition":
+            return False
+        if node.type == "command_name":
+            name = _word(node.named_children[0]) if node.named_children else _text(node)
+            if name is None or name.rpartition("/")[2] in _DIVERTS:
+                return False
+        nodes += node.named_children
+    return True
 
 
 def problem() -> str | None:
@@ -114,6 +172,10 @@ class _Command(msgspec.Struct):
     writes: list[str | None]
     """Files that its output is redirected to; None where the name is not known."""
     heredoc: bool = False
+    truncates: list[str | None] = msgspec.field(default_factory=list[str | None])
+    """Those of `writes` that are written anew, not added to."""
+    plain: bool = True
+    """False where the command stands behind another one with options: it may not run at all."""
 
     @property
     def name(self) -> str:
@@ -127,18 +189,21 @@ class _Command(msgspec.Struct):
 
 
 class _Reader:
-    def __init__(self, cwd: str | None) -> None:
+    def __init__(self, cwd: str | None, *, lost: bool, straight: bool) -> None:
         self._cwd: str | None = cwd
-        self._lost = False
-        """Whether the working directory is not known any more."""
+        self._lost = lost
+        """Whether the working directory is not known."""
+        self._guessed = False
+        """Whether it is known only if a `cd` did not fail that may have failed."""
+        self._straight = straight
         self._operations: list[FileOperation] = []
+        self._proven: list[FileOperation] = []
         self._sorts: list[Sort] = []
         self._pure = True
 
     def script(self, root: Node) -> Script:
         """Walk a parsed script."""
-        for child in root.named_children:
-            self._statement(child)
+        self._statements(root, sure=self._straight)
         reads = any(one.action == "read" for one in self._operations)
         loud: list[Sort] = [sort for sort in self._sorts if sort != "change"] or self._sorts
         sort: Sort = loud[0] if loud else "other"
@@ -146,27 +211,33 @@ class _Reader:
             sort,
             tuple(self._operations),
             self._pure and reads and all(one.action == "read" for one in self._operations),
+            tuple([one for one in self._proven if one in self._operations]),
         )
 
-    def _statement(self, node: Node) -> None:
+    def _statements(self, node: Node, *, sure: bool) -> None:
+        """Statements one after the other: the last one's success is that of all of them."""
+        children = [child for child in node.named_children if child.type != "comment"]
+        for number, child in enumerate(children, start=1):
+            following = child.next_sibling
+            waits = following is None or following.type != "&"
+            self._statement(child, sure=sure and waits and number == len(children))
+
+    def _statement(self, node: Node, *, sure: bool) -> None:
+        """A statement; `sure` where it has certainly succeeded if the script has."""
         match node.type:
-            case "comment":
-                pass
             case "program" | "compound_statement":
-                for child in node.named_children:
-                    self._statement(child)
+                self._statements(node, sure=sure)
             case "list":
-                self._list(node)
+                self._list(node, sure=sure)
             case "subshell":
-                before = self._cwd, self._lost
-                for child in node.named_children:
-                    self._statement(child)
-                self._cwd, self._lost = before
+                before = self._cwd, self._lost, self._guessed
+                self._statements(node, sure=sure)
+                self._cwd, self._lost, self._guessed = before
             case "pipeline":
                 first, *others = node.named_children
-                self._pipeline([self._last_of(first), *map(_command, others)])
+                self._pipeline([self._last_of(first, sure=False), *map(_command, others)], sure=sure)
             case "command" | "redirected_statement":
-                self._pipeline([self._last_of(node)])
+                self._pipeline([self._last_of(node, sure=sure)], sure=sure)
             case "variable_assignment" | "variable_assignments" | "declaration_command":
                 pass
             case _:
@@ -174,7 +245,7 @@ class _Reader:
                 self._pure = False
                 self._sorts.append("other")
 
-    def _list(self, node: Node) -> None:
+    def _list(self, node: Node, *, sure: bool) -> None:
         """What is behind `||` may never run, nor what is behind `&&` where an `||` hides that the command
         before it failed: nothing is known of its files. `cd` and the like are taken not to fail.
         """
@@ -183,18 +254,19 @@ class _Reader:
             lists.append(node)
             node = node.named_children[0]
         hides, silent = any(map(_has_alternative, lists)), len(self._sorts)
-        self._statement(node)
-        for one in reversed(lists):
+        settled = next((place for place, one in enumerate(lists) if _has_alternative(one)), len(lists))
+        self._statement(node, sure=sure and not hides)
+        for place, one in reversed(list(enumerate(lists))):
             known, cwd = len(self._operations), self._cwd
             is_perhaps = _has_alternative(one) or (hides and len(self._sorts) > silent)
             for child in one.named_children[1:]:
-                self._statement(child)
+                self._statement(child, sure=sure and place < settled)
             if is_perhaps:
                 self._pure = self._pure and len(self._operations) == known
                 self._lost = self._lost or self._cwd != cwd
                 del self._operations[known:]
 
-    def _last_of(self, node: Node) -> _Command | None:
+    def _last_of(self, node: Node, *, sure: bool) -> _Command | None:
         """The command of a statement. The grammar takes redirections behind a list for those of the whole
         list: they are those of its last command, and the ones before it are statements by themselves.
         """
@@ -203,16 +275,16 @@ class _Reader:
             return _command(node)
         *before, last = body.named_children
         for child in before:
-            self._statement(child)
+            self._statement(child, sure=sure and not _has_alternative(body))
         if _has_alternative(body):
             return None
-        command = self._last_of(last) if last.type in ("command", "redirected_statement") else None
+        command = self._last_of(last, sure=sure) if last.type in ("command", "redirected_statement") else None
         if command is not None:
             for child in node.children_by_field_name("redirect"):
                 _redirect(child, command)
         return command
 
-    def _pipeline(self, found: Sequence[_Command | None]) -> None:
+    def _pipeline(self, found: Sequence[_Command | None], *, sure: bool) -> None:
         commands = [_bare(one) for one in found if one is not None]
         if len(commands) < len(found) or not commands or not all(one.name for one in commands):
             self._pure = False
@@ -221,16 +293,17 @@ class _Reader:
         first = commands[0]
         if first.name == "cd" and len(commands) == 1:
             self._change_directory(first)
+            self._guessed = self._guessed or not sure
             return
         if first.name in ("pushd", "popd"):
             self._lost = True
         for one in commands:
-            self._writes(one)
+            self._writes(one, sure=sure and one is commands[-1])
         if first.name in _QUIET:
             self._pure = self._pure and (not first.writes and first.name not in ("source", "."))
             return
         self._sorts.append(_sort(first, commands))
-        self._reads(commands)
+        self._reads(commands, sure=sure and len(commands) == 1 and first.plain)
 
     def _change_directory(self, command: _Command) -> None:
         target = command.words[1] if len(command.words) == _PAIR else None
@@ -251,7 +324,7 @@ class _Reader:
 
     # ---- reads
 
-    def _reads(self, commands: Sequence[_Command]) -> None:
+    def _reads(self, commands: Sequence[_Command], *, sure: bool) -> None:
         if any(one.writes for one in commands):
             self._pure = False  # what is read goes elsewhere
             return
@@ -264,27 +337,52 @@ class _Reader:
             if path is None:
                 self._pure = False
             else:
-                self._operations.append(FileOperation("read", path, first, last))
+                self._note(FileOperation("read", path, first, last), word, sure=sure)
 
     # ---- writes
 
-    def _writes(self, command: _Command) -> None:
-        for word in (*command.writes, *_changed(command)):
-            path = self._path(word)
-            if path is not None:
-                self._operations.append(FileOperation("write", path))
+    def _writes(self, command: _Command, *, sure: bool) -> None:
+        for word in command.writes:
+            self._write(word, sure=sure and word in command.truncates)
+        for word in _changed(command):
+            self._write(word, sure=sure and _surely_changes(command))
+
+    def _write(self, word: str | None, *, sure: bool) -> None:
+        path = self._path(word)
+        if path is not None:
+            self._note(FileOperation("write", path), word, sure=sure)
+
+    def _note(self, operation: FileOperation, word: str | None, *, sure: bool) -> None:
+        self._operations.append(operation)
+        if sure and (not self._guessed or (word or "").startswith("/")):
+            self._proven.append(operation)
+
+
+def _surely_changes(command: _Command) -> bool:
+    """Whether the files that a command is to change have been changed where it succeeds."""
+    program = command.words[0] if command.plain else None
+    known = _SURE_OPTIONS.get(command.name)
+    if known is None or program not in (command.name, f"/bin/{command.name}", f"/usr/bin/{command.name}"):
+        return False
+    if command.name == "git" and command.words[1] not in ("rm", "mv"):
+        return False
+    return all(word in known for word in command.arguments if word is not None and word.startswith("-"))
 
 
 def _bare(command: _Command) -> _Command:
     """The command without `sudo`, `env`, `timeout 30` and the like before it."""
-    words = command.words
+    words, plain = command.words, True
     while len(words) > 1 and (words[0] or "").rpartition("/")[2] in _PREFIXES:
+        if words[0] == "command" and words[1] in ("-v", "-V"):
+            words = ["which", *words[2:]]
+            break
         words = words[1:]
         while len(words) > 1 and (
             words[0] is None or words[0].startswith("-") or "=" in words[0] or words[0][:1].isdigit()
         ):
+            plain = plain and words[0] is not None and not words[0].startswith("-")
             words = words[1:]
-    return _Command(words, command.writes, command.heredoc)
+    return _Command(words, command.writes, command.heredoc, command.truncates, plain)
 
 
 def _sort(first: _Command, commands: Sequence[_Command]) -> Sort:  # noqa: PLR0911
@@ -448,12 +546,16 @@ def _redirect(node: Node, command: _Command) -> None:
                 _redirect(child, command)
         return
     sign = next((child.type for child in node.children if not child.is_named), "")
-    if sign in (">", ">>", "&>", "&>>", ">|"):
+    target = node.child_by_field_name("destination")
+    word = None if target is None else _word(target)
+    if sign == "<" and word == _ITS_PLACE:
+        command.heredoc = True
+    elif sign in (">", ">>", "&>", "&>>", ">|"):
         descriptor = node.child_by_field_name("descriptor")
-        target = node.child_by_field_name("destination")
-        word = None if target is None else _word(target)
         if descriptor is None or _text(descriptor) == "1":
             command.writes.append(word)
+            if sign in (">", "&>", ">|"):
+                command.truncates.append(word)
 
 
 def _word(node: Node) -> str | None:

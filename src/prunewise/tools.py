@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import posixpath
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
@@ -58,6 +59,13 @@ class Vocabulary(msgspec.Struct, frozen=True):
     """The argument of a shell tool that holds the command."""
     flags_failures: bool = False
     """Whether every command that failed is flagged as an error: then any other one ended with exit code 0."""
+    flags_errors: bool = False
+    """Whether every other call that failed is flagged as an error."""
+    fresh_shell: bool = False
+    """Whether every command starts in the working directory, whatever folder the one before went to."""
+    longest_read: tuple[int, int] | None = None
+    """So many lines and bytes a read gives at most, where the host says in its output when it gave less than
+    was asked for; None where it may be silent."""
     unchanged_stubs: tuple[str, ...] = ()
     """How outputs begin that only say a file is as it was read before. They are references to that
     read, never reads."""
@@ -67,7 +75,12 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
 
 PI = Vocabulary(
-    files={"read": "read", "write": "write", "edit": "edit"}, shell=frozenset({"bash"}), flags_failures=True
+    files={"read": "read", "write": "write", "edit": "edit"},
+    shell=frozenset({"bash"}),
+    flags_failures=True,
+    flags_errors=True,
+    fresh_shell=True,
+    longest_read=(2000, 50_000),
 )
 
 _RANGES = frozenset(
@@ -82,6 +95,8 @@ OPENCODE = Vocabulary(
     files={"read": "read", "write": "write", "edit": "edit", "multiedit": "edit"},
     shell=frozenset({"bash"}),
     paths=("filePath",),
+    flags_errors=True,
+    fresh_shell=True,
 )
 
 GEMINI_CLI = Vocabulary(
@@ -91,6 +106,8 @@ GEMINI_CLI = Vocabulary(
     first_line="start_line",
     line_count="",
     last_line="end_line",
+    flags_errors=True,
+    fresh_shell=True,
     narrowed_by=frozenset({"offset", "limit"}),  # before `start_line`, lines were counted from 0
 )
 
@@ -99,6 +116,8 @@ QWEN = Vocabulary(
     shell=frozenset({"run_shell_command"}),
     paths=("file_path", "absolute_path"),
     first_index=0,
+    flags_errors=True,
+    fresh_shell=True,
     unchanged_stubs=("[File ",),  # `[File PATH unchanged since last read ...`
     narrowed_by=frozenset({"pages"}),
 )
@@ -116,7 +135,7 @@ GENERIC = Vocabulary(
     shell=frozenset(
         {
             *("bash", "shell", "shell_command", "run_shell_command", "execute_command", "exec_command"),
-            *("run_command", "run_terminal_cmd"),
+            *("run_command", "run_terminal_cmd", "exec", "local_shell", "container.exec"),
         }
     ),
     paths=("path", "file_path", "filePath", "absolute_path"),
@@ -147,15 +166,17 @@ CLAUDE_CODE = Vocabulary(
     },
     shell=frozenset({"bash", "powershell"}),
     paths=("file_path", "notebook_path", "path"),
+    flags_errors=True,
     unchanged_stubs=("Wasted call — file unchanged since your last Read", "File unchanged since last read"),
     narrowed_by=frozenset({"pages"}),
 )
 
 CODEX = Vocabulary(
     files={"read_file": "read"},
-    shell=frozenset({"exec_command", "shell", "shell_command", "local_shell", "container.exec"}),
+    shell=frozenset({"exec_command", "exec", "shell", "shell_command", "local_shell", "container.exec"}),
     paths=("file_path",),
     command="cmd",
+    fresh_shell=True,
     narrowed_by=frozenset({"indentation"}),
 )
 """Files are read by shell commands, and changed by `apply_patch`, whose one argument is a patch of
@@ -165,6 +186,7 @@ COPILOT = Vocabulary(
     files={"view": "read", "create": "write", "edit": "edit", "str_replace": "edit"},
     shell=frozenset({"bash", "powershell"}),
     paths=("path",),
+    flags_errors=True,
     first_line="",
     line_count="",
     narrowed_by=frozenset({"view_range"}),
@@ -177,15 +199,55 @@ SORTS: Mapping[str, Sort] = {
     **dict.fromkeys(("ls", "glob", "find", "list_directory", "list_dir", "list_files"), "list"),
     **dict.fromkeys(("webfetch", "websearch", "web_search", "web_fetch", "fetch", "fetch_content"), "web"),
     **dict.fromkeys(("google_web_search", "searxng_search", "get_search_content"), "web"),
+    **dict.fromkeys(("read_many_files", "open", "open_file", "goto", "scroll_up", "scroll_down"), "read"),
+    **dict.fromkeys(("cat", "show_file", "get_file_contents", "notebookread"), "read"),
     **dict.fromkeys(("apply_patch", "notebookedit", "multiedit", "edit", "write", "create"), "change"),
     **dict.fromkeys(("write_stdin", "read_bash", "bashoutput", "stop_bash"), "follow"),
 }
 """Tools of all hosts, apart from those that a vocabulary knows as file or shell tools."""
 
+_EDITORS = frozenset({"str_replace_editor", "str_replace_based_edit_tool", "text_editor", "file_editor"})
+"""Tools of any host that do to a file what their argument `command` says."""
 
-def sort_of(vocabulary: Vocabulary, name: str) -> Sort:
-    """The kind of output that a tool gives, by its name. A shell tool's depends on its command."""
-    action = vocabulary.files.get(name.lower())
+_EDITOR_COMMANDS: Mapping[str, Action] = {
+    "view": "read",
+    "create": "write",
+    **dict.fromkeys(("str_replace", "insert", "undo_edit"), "edit"),
+}
+
+_TRIALS = ("dry_run", "dryRun", "dry-run", "preview", "simulate", "check_only", "validate_only")
+"""Arguments with which a tool only shows what it would change."""
+
+_FOLDER = re.compile(r"cwd|dir|folder|path|root", re.IGNORECASE)
+"""What the arguments by which a command tool takes its folder are called."""
+
+
+def names_folder(argument: str) -> bool:
+    """Whether a command tool takes its folder by the argument of this name."""
+    return _FOLDER.search(argument) is not None
+
+
+def folder_of(arguments: Mapping[str, Any], cwd: str | None) -> tuple[str | None, bool]:
+    """The folder that a command starts in, and whether it is known for certain."""
+    given = [value for key, value in arguments.items() if names_folder(key) and value not in (None, "")]
+    if not given:
+        return cwd, True
+    if len(given) > 1 or not isinstance(given[0], str) or given[0].startswith("~"):
+        return cwd, False
+    return normalise_path(given[0], cwd) or cwd, True
+
+
+def _action(vocabulary: Vocabulary, name: str, arguments: Mapping[str, Any]) -> Action | None:
+    name = name.lower()
+    if name in _EDITORS:
+        command = arguments.get("command")
+        return _EDITOR_COMMANDS.get(command) if isinstance(command, str) else None
+    return vocabulary.files.get(name)
+
+
+def sort_of(vocabulary: Vocabulary, name: str, arguments: Mapping[str, Any]) -> Sort:
+    """The kind of output that a tool gives. A shell tool's depends on its command."""
+    action = _action(vocabulary, name, arguments)
     if action is not None:
         return "read" if action == "read" else "change"
     return SORTS.get(name.lower(), "other")
@@ -195,11 +257,12 @@ def file_operation(
     vocabulary: Vocabulary, name: str, arguments: Mapping[str, Any], cwd: str | None
 ) -> FileOperation | None:
     """What the call does to a file, or None where it is no file tool or names no path."""
-    action = vocabulary.files.get(name.lower())
+    action = _action(vocabulary, name, arguments)
     if action is None:
         return None
     path = ""
-    for key in vocabulary.paths:
+    paths = ("path",) if name.lower() in _EDITORS else vocabulary.paths
+    for key in paths:
         value = arguments.get(key)
         if isinstance(value, str):
             path = normalise_path(value, cwd)
@@ -207,8 +270,8 @@ def file_operation(
     if not path:
         return None
     if action != "read":
-        return FileOperation(action, path)
-    if vocabulary.narrowed_by and any(arguments.get(key) is not None for key in vocabulary.narrowed_by):
+        return None if any(arguments.get(key) for key in _TRIALS) else FileOperation(action, path)
+    if any(arguments.get(key) is not None for key in (*vocabulary.narrowed_by, "view_range")):
         return None
     first, last = _lines(vocabulary, arguments)
     return FileOperation(action, path, first, last)
@@ -223,6 +286,25 @@ def _lines(vocabulary: Vocabulary, arguments: Mapping[str, Any]) -> tuple[float,
         return first, first + count - 1
     last = _positive(arguments.get(vocabulary.last_line)) if vocabulary.last_line else None
     return first, math.inf if last is None else last - vocabulary.first_index + 1
+
+
+def lines_asked(vocabulary: Vocabulary, arguments: Mapping[str, Any]) -> tuple[float | None, bool]:
+    """The first line of a read, None where its arguments leave that open; and whether it was to end at some
+    line rather than at the file's end.
+    """
+    start = arguments.get(vocabulary.first_line) if vocabulary.first_line else None
+    bounds = [arguments.get(key) for key in (vocabulary.line_count, vocabulary.last_line) if key]
+    bounds = [value for value in bounds if value is not None]
+    if any(not _is_number(value) or value < 0 for value in bounds):
+        return None, True
+    if start is None or start == 0:
+        return 1, bool(bounds)
+    first = _positive(start, vocabulary.first_index)
+    return None if first is None else first - vocabulary.first_index + 1, bool(bounds)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value  # noqa: PLR0124
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from prunewise import tools
+from prunewise import outcomes, tools
 
 Role = Literal["system", "user", "assistant", "tool", "shell", "other"]
 """Who speaks. `tool` holds nothing but results; `shell` is a command the user ran in the host;
@@ -219,6 +219,8 @@ class Exchange(msgspec.Struct, frozen=True, gc=False):
     """What it does to a file, where it is a file tool of the vocabulary and names a path."""
     refers_back: bool = False
     """True where its result only says that something is as it was read before: it stands for no content."""
+    outcome: outcomes.Outcome = "succeeded"
+    """How the call went, by its flag and by what its result says."""
 
     def position(self, kind: ToolKind) -> int:
         """The position of the message that changes when `kind` is replaced."""
@@ -337,11 +339,18 @@ class Transcript:
         if opened is None:
             return
         order, call, call_position, call_part, call_turn = opened
-        stubs = self.vocabulary.unchanged_stubs
-        refers_back = bool(stubs) and result.text.startswith(stubs)
+        text, vocabulary = result.text, self.vocabulary
+        stubs = vocabulary.unchanged_stubs
+        refers_back = bool(stubs) and text.startswith(stubs)
         operation = None
         if not refers_back:
-            operation = tools.file_operation(self.vocabulary, call.name, call.arguments, self.cwd)
+            operation = tools.file_operation(vocabulary, call.name, call.arguments, self.cwd)
+        outcome = outcomes.outcome(
+            text,
+            is_error=result.is_error,
+            flagged=vocabulary.flags_errors,
+            changes=operation is not None and operation.action != "read",
+        )
         reused = call.id in self._by_id
         exchange = Exchange(
             order,
@@ -356,6 +365,7 @@ class Transcript:
             reused,
             operation,
             refers_back,
+            outcome,
         )
         self.exchanges.append(exchange)
         if not reused:

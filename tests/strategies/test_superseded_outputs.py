@@ -23,15 +23,16 @@ def stale(*natives: Any):
         ([read("a", "f"), read("b", "f")], {"a": markers.READ_AGAIN}),
         ([read("a", "f"), bash("b", "cat f")], {"a": markers.READ_AGAIN}),
         ([bash("a", "sed -n 1,20p f"), bash("b", "cat f")], {"a": markers.READ_AGAIN}),
-        ([bash("a", "cat f"), bash("b", "sed -n 1,20p f")], {}),
-        ([read("a", "f"), bash("b", "sed -i s/a/b/ f")], {"a": markers.CHANGED_AFTER}),
+        ([bash("a", "cat f"), bash("b", "sed -n 1,20p f", "line of output\n" * 20)], {}),
+        ([read("a", "f"), bash("b", "cp g f", "")], {"a": markers.CHANGED_AFTER}),
+        ([read("a", "f"), bash("b", "sed -i s/a/b/ f")], {}),  # it succeeds also where nothing matches
         ([bash("a", "cat f g"), edit("b", "f")], {}),
         ([bash("a", "cat f g"), edit("b", "f"), edit("c", "g")], {"a": markers.CHANGED_AFTER, "b": None}),
         ([write("a", "f"), write("b", "f")], {"a": markers.CHANGED_AGAIN}),
         ([read("a", "f"), edit("b", "f", error=True)], {}),
         ([read("a", "f"), bash("b", "rm f", error=True)], {}),
         ([read("a", "f"), bash("b", "cat f | grep x")], {}),
-        ([read("a", "f"), bash("b", "cat f; make")], {}),
+        ([read("a", "f"), bash("b", "cat f; make", "cat: f: No such file\nmade")], {}),
         ([read("a", "f"), bash("b", "frobnicate")], {}),
     ],
 )
@@ -61,6 +62,20 @@ def test_step_by_step_it_says_the_same():
         ("grep_search", {"pattern": "x"}, "search"),
         ("grep_search", {"pattern": "x", "context": 50}, "read"),
         ("frobnicate", {}, "other"),
+        ("exec", {"input": 'text(await tools.exec_command({cmd: "cat f", yield_time_ms: 9}))'}, "read"),
+        ("exec", {"input": "await tools.exec_command({'cmd': 'rg x'})"}, "search"),
+        ("exec", {"input": 'f({cmd: "cat f"}); f({cmd: "ls"})'}, "other"),
+        ("exec", {"input": "1 + 1"}, "other"),
+        ("shell", {"command": "open src/f.py 100"}, "read"),
+        ("shell", {"command": "goto 200"}, "read"),
+        ("shell", {"command": "scroll_down"}, "read"),
+        ("open", {"path": "f"}, "read"),
+        ("scroll_up", {}, "read"),
+        ("read_many_files", {"paths": ["f"]}, "read"),
+        ("str_replace_editor", {"command": "view", "path": "f"}, "read"),
+        ("str_replace_based_edit_tool", {"command": "create", "path": "f"}, "change"),
+        ("str_replace_editor", {"command": "frobnicate", "path": "f"}, "other"),
+        ("str_replace_editor", {"path": "f"}, "other"),
         ("read_file", {"file_path": "f"}, "read"),
     ],
 )
@@ -70,10 +85,9 @@ def test_sorts(name: Any, arguments: Any, sort: Any):
 
 
 def test_what_refers_back_has_no_operation():
-    from prunewise.strategies.sorting import only_reads, operations_of
+    from prunewise.strategies.sorting import operations_of
     from prunewise.tools import CLAUDE_CODE
 
     natives = used("a", "Read", {"file_path": "f"}, "File unchanged since last read")
     transcript = build.transcript(natives, vocabulary=CLAUDE_CODE)
     assert operations_of(transcript.exchanges[0], transcript) == ()
-    assert not only_reads(transcript.exchanges[0], transcript)

@@ -6,17 +6,16 @@ rollback leaves. Items are read as the Responses API's. docs/explanation/readers
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import cast
 
 import msgspec
 
-from prunewise import tools
+from prunewise import outcomes, tools
 from prunewise.errors import InputError
 from prunewise.formats.jsonl import Lines, as_object, opening, stem, timestamp
 from prunewise.formats.openai_responses import OPENAI_RESPONSES
-from prunewise.formats.reading import Json, count, decoded, objects, string
+from prunewise.formats.reading import Json, count, objects, string
 from prunewise.recording import Ending, Epoch, LLMCall, Recording
 from prunewise.stores.json_lines import Record
 from prunewise.transcript import Image, Message, Part, Role, Text, ToolResult, Usage
@@ -59,9 +58,6 @@ _NO_USER_TEXT = (
 _SUMMARY_PREFIX = (
     "Another language model started to solve this problem and produced a summary of its thinking process."
 )
-_EXIT_CODE = re.compile(r"^(?:Process exited with code|Exit code:|exit code:) (-?\d+)\s*$", re.MULTILINE)
-_HEADER = 400
-"""How far into an output its header reaches, in characters."""
 _FAILURES = (
     "apply_patch verification failed",
     "failed in sandbox",
@@ -317,13 +313,7 @@ def _with_error(part: Part) -> Part:
 
 def _failed(output: str) -> bool:
     """Whether the output says so: Codex sends no flag, but an exit code in a header or beside the output."""
-    if output.startswith("{"):
-        code: Json = as_object(as_object(decoded(output)).get("metadata")).get("exit_code")
-        return type(code) is int and code != 0
-    if output.startswith(_FAILURES):
-        return True
-    found = _EXIT_CODE.search(output, 0, _HEADER)
-    return found is not None and int(found[1]) != 0
+    return output.startswith(_FAILURES) or outcomes.exit_code(output) not in (None, 0)
 
 
 def _usage(fields: Record) -> Usage | None:

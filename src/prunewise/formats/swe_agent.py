@@ -26,7 +26,8 @@ _FAILURES_AT_START = (
     "Traceback (most recent",
     "Your proposed edit has introduced new syntax error",
     "bash: ",
-    "Error",
+    "Error:",
+    "Error ",
 )
 _FAILURES = ("command not found", "No such file", "Traceback (most recent", _FAILURES_AT_START[1])
 _FAILURE_REACH = 400

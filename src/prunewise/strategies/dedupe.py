@@ -1,7 +1,7 @@
 """Deduplication: the same tool called again with canonically identical arguments.
 
-Of each group the newest stays, and where that one failed the newest successful one too. Says
-nothing about content: two outputs of one call may differ.
+Of each group the newest stays, and where that one may have failed the newest successful one too, and where
+that one was cut short the newest whole one. Says nothing about content: two outputs of one call may differ.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prunewise.markers import DUPLICATE
+from prunewise.strategies.holding import is_cut
 from prunewise.strategies.stale import Stale
 from prunewise.transcript import TOOL_RESULT, Exchange, Transcript
 
@@ -35,25 +36,17 @@ class Dedupe:
             if group is None:
                 kept[key] = (exchange,)
                 continue
-            if len(group) == 1 and not exchange.result.is_error and exchange.order > group[0].order:
-                kept[key] = (exchange,)
-                yield Stale(group[0], TOOL_RESULT, DUPLICATE)
-                continue
-            kept[key], stale = _newest((*group, exchange))
-            for old in stale:
-                yield Stale(old, TOOL_RESULT, DUPLICATE)
+            group = (*group, exchange)
+            stay = {max(members) for members in _orders(group) if members}
+            kept[key] = tuple([one for one in group if one.order in stay])
+            for old in group:
+                if old.order not in stay:
+                    yield Stale(old, TOOL_RESULT, DUPLICATE)
         self._seen = len(exchanges)
 
 
-def _newest(group: tuple[Exchange, ...]) -> tuple[tuple[Exchange, ...], list[Exchange]]:
-    """Split a group into what stays (the newest, and the newest successful one) and the rest."""
-    newest = max(group, key=_order)
-    successful = max((one for one in group if not one.result.is_error), key=_order, default=newest)
-    return (
-        (newest,) if successful is newest else (successful, newest),
-        [one for one in group if one is not newest and one is not successful],
-    )
-
-
-def _order(exchange: Exchange) -> int:
-    return exchange.order
+def _orders(group: tuple[Exchange, ...]) -> tuple[list[int], list[int], list[int]]:
+    """The call orders of all of a group, of the successful ones, and of those that are whole as well."""
+    good = [one for one in group if one.outcome == "succeeded"]
+    whole = [one for one in good if not is_cut(one.result.text)]
+    return [one.order for one in group], [one.order for one in good], [one.order for one in whole]

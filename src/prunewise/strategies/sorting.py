@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
+import re
+from typing import Any, cast
 
-from prunewise import shell, tools
+from prunewise import outcomes, shell, tools
 from prunewise.tools import FileOperation, Sort
 from prunewise.transcript import Exchange, Transcript
 
@@ -14,29 +15,52 @@ _SHELL_WORDS = 3
 _CONTEXT = ("context", "-C", "-A", "-B", "before", "after")
 _MUCH_CONTEXT = 10
 
+_IN_A_PROGRAM = re.compile(r"""\bcmd["']?\s*:\s*(["'`])((?:\\.|(?!\1).)*)\1""", re.DOTALL)
+"""The command in the program that Codex's `exec` runs."""
 
-def script_of(exchange: Exchange, transcript: Transcript) -> shell.Script | None:
-    """What the command of a shell tool does; None for any other tool."""
+_HARMLESS = frozenset(
+    {
+        *("command", "cmd", "description", "explanation", "justification", "timeout", "timeout_ms"),
+        *("timeoutMs", "yield_time_ms", "max_output_tokens", "max_output_length", "login", "tty"),
+    }
+)
+"""Arguments of a shell tool that leave open neither what runs nor whether it has ended."""
+
+
+def script_of(exchange: Exchange, transcript: Transcript, *, certain: bool = False) -> shell.Script | None:
+    """What the command of a shell tool does; None for any other tool. With `certain`, only what does not
+    hang on a folder that commands before it may have left.
+    """
     call, vocabulary = exchange.call, transcript.vocabulary
     if call.name.lower() not in vocabulary.shell:
         return None
-    command = call.arguments.get(vocabulary.command)
+    command = _command(call.arguments, vocabulary)
     if command is None:
-        command = call.arguments.get("command")
+        return shell.UNKNOWN
+    folder, is_known = tools.folder_of(call.arguments, transcript.cwd)
+    if not certain:
+        return shell.read(command, folder)
+    is_given = folder != transcript.cwd
+    return shell.read(command, folder, lost=not (is_known and (is_given or vocabulary.fresh_shell)))
+
+
+def _command(arguments: Any, vocabulary: tools.Vocabulary) -> str | None:
+    command = arguments.get(vocabulary.command)
+    if command is None:
+        command = arguments.get("command")
     if isinstance(command, list):
         words = cast("list[object]", command)
-        if len(words) == _SHELL_WORDS and words[1] in ("-lc", "-c"):
-            command = words[2]
-    if not isinstance(command, str):
-        return shell.UNKNOWN
-    folder = call.arguments.get("workdir")
-    return shell.read(command, folder if isinstance(folder, str) and folder else transcript.cwd)
+        command = words[2] if len(words) == _SHELL_WORDS and words[1] in ("-lc", "-c") else None
+    if command is None and isinstance(arguments.get("input"), str):
+        found = _IN_A_PROGRAM.findall(arguments["input"])
+        command = found[0][1] if len(found) == 1 else None
+    return command if isinstance(command, str) else None
 
 
 def sort_of(exchange: Exchange, transcript: Transcript) -> Sort:
     """What kind of output an exchange has."""
-    script = script_of(exchange, transcript)
-    sort = tools.sort_of(transcript.vocabulary, exchange.call.name) if script is None else script.sort
+    script, call = script_of(exchange, transcript), exchange.call
+    sort = tools.sort_of(transcript.vocabulary, call.name, call.arguments) if script is None else script.sort
     return "read" if sort == "search" and _shows_context(exchange) else sort
 
 
@@ -47,7 +71,9 @@ def _shows_context(exchange: Exchange) -> bool:
 
 
 def operations_of(exchange: Exchange, transcript: Transcript) -> tuple[FileOperation, ...]:
-    """The files that an exchange is known to read or change. None where its output only refers back."""
+    """The files that an exchange names to read or change, whether or not it has done so. None where its
+    output only refers back.
+    """
     if exchange.operation is not None:
         return (exchange.operation,)
     if exchange.refers_back:
@@ -56,9 +82,14 @@ def operations_of(exchange: Exchange, transcript: Transcript) -> tuple[FileOpera
     return () if script is None else script.operations
 
 
-def only_reads(exchange: Exchange, transcript: Transcript) -> bool:
-    """Whether its output is nothing but lines of the files that it reads."""
-    if exchange.operation is not None:
-        return exchange.operation.action == "read"
-    script = script_of(exchange, transcript)
-    return script is not None and script.only_reads
+def is_proven(exchange: Exchange, transcript: Transcript) -> bool:
+    """Whether a shell command has certainly ended with exit code 0, and complains of nothing."""
+    call, vocabulary, text = exchange.call, transcript.vocabulary, exchange.result.text
+    if exchange.outcome != "succeeded" or outcomes.complains(text) or call.name.lower() == "powershell":
+        return False
+    is_plain = all(
+        not value or key in _HARMLESS or tools.names_folder(key) for key, value in call.arguments.items()
+    )
+    if not is_plain:
+        return False
+    return vocabulary.flags_failures or outcomes.exit_code(text) == 0

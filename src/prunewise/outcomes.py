@@ -1,0 +1,181 @@
+"""Whether a tool's result says that its call went well: the one place that decides it.
+
+Works on text alone. Hosts flag failures, or do not; whatever the flag says, a result that reads like a
+failure proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, cast
+
+import msgspec
+
+Outcome = Literal["failed", "doubtful", "succeeded"]
+"""`failed`: its host flags it, or its exit code says so. `doubtful`: it may have failed."""
+
+_EXIT_CODE = re.compile(
+    r"^\W*(?:(?:the )?(?:process|command) )?(?:exited with |exit(?:ed)? )(?:exit )?(?:code|status)\b"
+    r"[ :=]*(-?\d+)\W*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HEADER = 400
+"""How far the header of an output reaches, and its last lines, in characters."""
+_OUTPUT = re.compile(r"^(?:Total output lines: \d+\n)?Output:", re.MULTILINE)
+"""Where Codex's header ends."""
+
+_FAILS = re.compile(
+    r"\W*(?:(?:tool_use_)?error|fatal|fail(?:ed|ure)|exception|panic|abort(?:ed)?|cancel(?:l?ed)?)"
+    r"(?:[:\s!.,>\])]|$)"
+    r"|\W*[\w.]*(?:error|exception)(?: \[[^\]]*\])?[:(]"
+    r"|\W*traceback \(most recent"
+    r"|\W*(?-i:E[A-Z]{3,})\b[:, ]"
+    r"|[^\w\n]*[❌✗✘⛔🚫⚠✖]"
+    r"|(?:[\w./-]+: ){1,3}.*(?:cannot|can't|denied|no such|not |fail|invalid|unable|refus|illegal|usage)",
+    re.IGNORECASE,
+)
+"""How the first line of a failure begins. `Errors: 0` and `ErrorKind = ...` begin otherwise."""
+_COMPLAINS = re.compile(
+    r"^(?:[\w./-]+: ){1,3}.*\b(?:cannot|can't|denied|no such|not|fail\w*|invalid|unable|refus\w*|skipp\w*)\b"
+    r"|\bcommand not found\b|\boperation not permitted\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line by which a command tells that something did not work: `rm: cannot remove 'a': ...`."""
+_DENIES = re.compile(
+    r"\b(?:not|no|none|nothing|never|without|cannot|unable|fail\w*|errors?|denied|deny|reject\w*|refus\w*"
+    r"|declin\w*|unchanged|invalid|illegal|unknown|unsupported|abort\w*|cancel\w*|skipp\w*|ignored|missing"
+    r"|conflict\w*|time[d ]?-?out|interrupt\w*|dry[- ]?run|would|pending|preview|simulat\w*|queued|stale"
+    r"|already|identical|blocked|forbidden|must|should|please|instead|too|expected|ambiguous|multiple"
+    r"|mismatch\w*|0 (?:replacement|change|edit|occurrence|match|line|byte|file)\w*)\b|n't\b",
+    re.IGNORECASE,
+)
+"""Words by which a short result tells that something was not done."""
+_CONFIRMS = re.compile(
+    r"\b(?:success\w*|ok|okay|done|updated|edited|wrote|written|created|applied|replaced|saved|modified"
+    r"|overwritten|overwrote|changed|inserted|deleted|removed|patched|completed?)\b|[✓✔✅]",
+    re.IGNORECASE,
+)
+"""Words by which a result tells that a change was made."""
+_DIFF = re.compile(r"^(?:@@ |--- |diff )", re.MULTILINE)
+_PATH = re.compile(r"\S*(?:[/\\]|\.\w)\S*")
+_LONGEST_MESSAGE = 400
+_MESSAGE_LINES = 3
+_STATUS = ("status", "state", "outcome", "type")
+_WENT_WELL = frozenset({"ok", "success", "succeeded", "completed", "done", "passed"})
+_WENT_WRONG = re.compile(
+    r"err|fail|den(?:y|ied)|reject|cancel|abort|invalid|timeout|refus|not_?found", re.IGNORECASE
+)
+_ERROR_KEYS = ("error", "errors", "error_message", "errorMessage", "exception", "failure")
+_SUCCESS_KEYS = ("success", "ok", "succeeded")
+_FAILURE_KEYS = ("is_error", "isError", "failed")
+_CODES = ("exit_code", "exitCode", "exit_status", "returncode", "return_code")
+_MESSAGES = ("message", "content", "text", "output", "result")
+_WRAPPED = ("metadata", "result", "data", "response", "output")
+
+
+def exit_code(text: str) -> int | None:
+    """The exit code that an output gives in its header, its last line, or beside the output as JSON."""
+    found = _object(text)
+    return _code_in(text) if found is None else _code(found)
+
+
+def says_failure(text: str) -> bool:
+    """Whether a result begins as a failure does, or says it as JSON or by its exit code."""
+    found = _object(text)
+    if found is not None:
+        return _tells_failure(found) or _code(found) not in (None, 0)
+    return _FAILS.match(text.lstrip()[:_HEADER]) is not None or _code_in(text) not in (None, 0)
+
+
+def complains(text: str) -> bool:
+    """Whether any line tells that a command could not do what it was to do."""
+    return _COMPLAINS.search(text) is not None
+
+
+def outcome(text: str, *, is_error: bool, flagged: bool, changes: bool) -> Outcome:
+    """How a call went.
+
+    `flagged` says whether its host flags failures, `changes` whether the call was to change a file. A
+    change whose host flags none has to be confirmed by the result.
+    """
+    if is_error:
+        return "failed"
+    if says_failure(text):
+        return "doubtful"
+    if not changes and (flagged or (text and not text.isspace() and not _is_short(text))):
+        return "succeeded"
+    found = _object(text)
+    if found is not None:
+        return "succeeded" if flagged or not changes or _confirms(found) else "doubtful"
+    message = _DIFF.split(text.strip(), maxsplit=1)[0]
+    told = _PATH.sub("", message if not flagged and _is_short(message) else _first_line(message))
+    if _DENIES.search(told):
+        return "doubtful"
+    is_confirmed = flagged or (_CONFIRMS.search(told) is not None if changes else bool(told))
+    return "succeeded" if is_confirmed else "doubtful"
+
+
+def _code_in(text: str) -> int | None:
+    end = _OUTPUT.search(text, 0, _HEADER)
+    if end is not None:
+        found = _EXIT_CODE.search(text, 0, end.start())
+        return None if found is None else int(found[1])
+    rows = text.strip()
+    for row in (_first_line(rows), rows[rows.rfind("\n") + 1 :][:_HEADER]):
+        found = _EXIT_CODE.fullmatch(row.strip())
+        if found is not None:
+            return int(found[1])
+    return None
+
+
+def _is_short(text: str) -> bool:
+    """Whether a text is a message rather than content."""
+    return len(text) <= _LONGEST_MESSAGE and text.count("\n") <= _MESSAGE_LINES
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:_HEADER]
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """The JSON object that a result is, or the first of a list."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        value: Any = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return cast("dict[str, Any]", values[0]) if values and isinstance(values[0], dict) else None
+
+
+def _parts(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """An object, and the objects in which results are wrapped."""
+    return [found, *(found[key] for key in _WRAPPED if isinstance(found.get(key), dict))]
+
+
+def _code(found: dict[str, Any]) -> int | None:
+    codes = [one.get(key) for one in _parts(found) for key in _CODES]
+    return next((code for code in codes if type(code) is int), None)
+
+
+def _statuses(one: dict[str, Any]) -> list[str]:
+    return [one[key] for key in _STATUS if isinstance(one.get(key), str)]
+
+
+def _tells_failure(found: dict[str, Any]) -> bool:
+    return any(
+        any(one.get(key) for key in (*_ERROR_KEYS, *_FAILURE_KEYS))
+        or any(one.get(key) is False for key in _SUCCESS_KEYS)
+        or any(_WENT_WRONG.search(status) for status in _statuses(one))
+        or any(_FAILS.match(one[key]) for key in _MESSAGES if isinstance(one.get(key), str))
+        for one in _parts(found)
+    )
+
+
+def _confirms(found: dict[str, Any]) -> bool:
+    return _code(found) == 0 or any(
+        any(one.get(key) is True for key in _SUCCESS_KEYS)
+        or any(status.lower() in _WENT_WELL for status in _statuses(one))
+        for one in _parts(found)
+    )

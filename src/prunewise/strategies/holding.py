@@ -1,0 +1,141 @@
+"""What the output of a read holds: which lines of its file, counted in the output, and whether one output
+holds all that another one does.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from prunewise.tools import FileOperation, Vocabulary, lines_asked
+from prunewise.transcript import Exchange
+
+_NUMBERED = re.compile(r"[ \t]*L?(\d{1,9})(?:→|\t|\| ?|[:.] ?)(.*)", re.DOTALL)
+_FRAME = re.compile(r"\s*(?:<(?:file|content)>|<(?:path|type)>.*</(?:path|type)>|\[File: .*\])?")
+"""What some hosts put before the lines; and empty lines."""
+_CLOSING = re.compile(
+    r"\[(?:Showing lines \d+-\d+ of \d+.*|\d+ more lines in file.*)\]"
+    r"|\((?:End of file|Showing lines|File has more lines|Output capped).*\)|</(?:file|content)>|\s*"
+)
+"""A line behind the last one of the file that is the host's."""
+_CUT = re.compile(
+    r"truncat|omitted|elided|snipp|clipped|abbreviated|persisted|preview|too (?:large|long|big)|full output"
+    r"|saved to|left out|limit reached|exceed|incomplete|partial|same as|identical|unchanged|no changes?\b"
+    r"|not (?:been )?(?:modified|changed)|\balready (?:read|in|shown|seen)\b"
+    r"|\b(?:more|remaining|additional|other|further|hidden|skipped)"
+    r" (?:lines?|rows?|characters?|chars?|bytes?|content)\b"
+    r"|\b(?:lines?|characters?|chars?|bytes?) (?:more|remain\w*|skipped|hidden|removed|above|below)\b"
+    r"|not shown"
+    r"|\bshowing (?:lines?|rows?|the|only|first|last|\d)"
+    r"|\b(?:use|with) (?:the )?(?:offset|start_line|view_range)"
+    r"|\bof \d+ (?:total )?(?:lines|rows|characters|bytes)|\blines? \d+ ?(?:-|to|\u2013) ?\d+ of\b"
+    r"|^[\W_]*(?:\.\.\.|…)[\W_]*$|(?:\.\.\.|…)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Signs that an output is not all it might be. Files hold such lines too: then less is claimed."""
+
+
+def is_cut(text: str) -> bool:
+    """Whether anything in an output says that a part of it was left out."""
+    return _CUT.search(text) is not None
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """What one output holds of a file."""
+
+    raw: str
+    """Its lines as they stand, with a line feed before each and behind the last."""
+    bare: str
+    """Its lines without the host's line numbers."""
+    keyed: str
+    """Its lines with their numbers, however the host writes them; empty where it numbers none."""
+    span: tuple[float, float] | None
+    """The numbers of its first and its last line; None where they are not known."""
+    count: int
+    """How many lines there are."""
+    is_cut: bool
+    """Whether anything between its lines says that some were left out."""
+    is_part: bool
+    """Whether anything in it says that it is not all that was asked for."""
+    is_open: bool
+    """Whether it goes on to the end of the file, as far as its host tells."""
+
+    def contains(self, other: Holding) -> bool:
+        """Whether all lines of the other stand in it, one behind the other, and are not known to be other
+        lines of the file.
+        """
+        if self.span is not None and other.span is not None and not _covers(self.span, other.span):
+            return False
+        if self.keyed and other.keyed:
+            return other.keyed in self.keyed
+        return other.bare in self.bare or other.raw in self.raw
+
+    def takes_over(self, other: Holding) -> bool:
+        """Whether it stands for all that the other holds: by the numbers of their lines, or since it goes on
+        to the end of the file.
+        """
+        if self.is_part or self.span is None:
+            return False
+        if other.span is None:
+            return self.is_open and self.span[0] == 1 and other.count <= self.count
+        if not other.is_cut and _covers(self.span, other.span):
+            return True
+        return self.is_open and self.span[0] <= other.span[0] <= self.span[1]
+
+
+def _covers(span: tuple[float, float], other: tuple[float, float]) -> bool:
+    return span[0] <= other[0] and span[1] >= other[1]
+
+
+def holding(exchange: Exchange, operation: FileOperation, vocabulary: Vocabulary) -> Holding:
+    """What the output of a read holds; `operation` says which file and which lines were asked for."""
+    text = exchange.result.text
+    if exchange.operation is None:
+        first, is_bounded = operation.first, True
+    else:
+        first, is_bounded = lines_asked(vocabulary, exchange.call.arguments)
+    rows = text.split("\n")
+    while rows and _CLOSING.fullmatch(rows[-1]):
+        rows.pop()
+    numbers, bare = _numbered(rows, first)
+    count = len(numbers) or len(rows)
+    most = vocabulary.longest_read
+    is_open = (
+        not is_bounded
+        and most is not None
+        and 0 < len(rows) < most[0]
+        and len(text.encode("utf-8", "replace")) < most[1]
+    )
+    return Holding(
+        _lines(rows),
+        _lines(bare),
+        _lines([f"{number}\t{line}" for number, line in zip(numbers, bare, strict=True)]) if numbers else "",
+        None if first is None else (first, first + count - 1),
+        count,
+        is_cut("\n".join(rows)),
+        is_cut(text),
+        is_open,
+    )
+
+
+def _lines(rows: list[str]) -> str:
+    return "\n".join(("", *rows, ""))
+
+
+def _numbered(rows: list[str], first: float | None) -> tuple[list[int], list[str]]:
+    """The line numbers that a host put before the lines, and the lines without them. No numbers where the
+    rows are not numbered through, from the line that was asked for.
+    """
+    at = 0
+    while at < len(rows) and _FRAME.fullmatch(rows[at]) and not _NUMBERED.fullmatch(rows[at]):
+        at += 1
+    numbers: list[int] = []
+    bare: list[str] = []
+    for row in rows[at:]:
+        found = _NUMBERED.fullmatch(row)
+        if found is None or (numbers and int(found[1]) != numbers[-1] + 1):
+            return [], rows
+        numbers.append(int(found[1]))
+        bare.append(found[2])
+    return (numbers, bare) if numbers and numbers[0] == first else ([], rows)
