@@ -60,6 +60,11 @@ class Recording(msgspec.Struct, frozen=True):
     """What was passed over, each `source:line: what, what was done`."""
     branches: int = 1
     """How many branches the session has; the others are not in it."""
+    copied: int = 0
+    """How many of its answers were made in another session, of which this one holds a copy. They are
+    messages here, and no LLM calls: they count there."""
+    aside: int = 0
+    """How many LLM calls the branches hold that are not in it."""
 
     @property
     def llm_calls(self) -> int:

@@ -109,6 +109,221 @@ def one_turn() -> Rollout:
     return rollout
 
 
+# ------------------------------------------------------------------- what was counted
+
+
+def counts(input: int, output: int = 5, **more: int) -> Line:
+    return {"input_tokens": input, "output_tokens": output, "total_tokens": input + output, **more}
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (counts(100), Usage(100, 5, total=105)),
+        (counts(100, cached_input_tokens=60), Usage(40, 5, 60, total=105)),
+        (counts(100, cache_write_input_tokens=90), Usage(10, 5, 0, 90, total=105)),
+        (
+            counts(100, cached_input_tokens=60, cache_write_input_tokens=30),
+            Usage(10, 5, 60, 30, total=105),
+        ),
+        (counts(100, cached_input_tokens=60, cache_write_input_tokens=40), Usage(0, 5, 60, 40, total=105)),
+        (counts(100, cached_input_tokens=60, cache_write_input_tokens=99), Usage(0, 5, 60, 40, total=105)),
+        (counts(100, cached_input_tokens=200, cache_write_input_tokens=9), Usage(0, 5, 100, total=105)),
+        (counts(100, cache_write_input_tokens=-4), Usage(100, 5, total=105)),
+        (counts(100, cache_write_input_tokens=None), Usage(100, 5, total=105)),  # type: ignore[arg-type]
+    ],
+)
+def test_what_was_read_from_the_cache_or_written_to_it_is_part_of_the_input(
+    told: Line, expected: Usage
+) -> None:
+    rollout = Rollout()
+    rollout.meta()
+    rollout.user()
+    rollout.say()
+    rollout.event("token_count", info={"last_token_usage": told, "total_token_usage": told})
+    assert usages(rollout.read()) == [expected]
+
+
+def usages(recording: Recording) -> list[Usage | None]:
+    return [one.usage for epoch in recording.epochs for one in epoch.calls]
+
+
+def totals(*each: Line) -> Rollout:
+    """An answer for each running total, without what the last call used."""
+    rollout = Rollout()
+    rollout.meta()
+    for total in each:
+        rollout.user()
+        rollout.say()
+        rollout.event("token_count", info={"total_token_usage": total})
+    return rollout
+
+
+@pytest.mark.parametrize(
+    ("rollout", "expected"),
+    [
+        (totals(counts(100)), [(100, 5)]),
+        (totals(counts(100), counts(300, 20)), [(100, 5), (200, 15)]),
+        (totals(counts(100), counts(40, 3)), [(100, 5), (40, 3)]),  # the counter began anew at a resume
+        (totals(counts(100), counts(120, 3)), [(100, 5), (120, 3)]),
+        (totals(counts(100), counts(40, 3), counts(100, 9)), [(100, 5), (40, 3), (60, 6)]),
+    ],
+)
+def test_running_totals_tell_a_usage_where_nothing_else_does(
+    rollout: Rollout, expected: list[tuple[int, int]]
+) -> None:
+    assert [(one.input, one.output) for one in usages(rollout.read()) if one] == expected
+
+
+def record(rollout: Rollout, used: Line, thread: str = "s1") -> None:
+    rollout.add("token_usage_record", {"thread_id": thread, "response_id": f"r{used}", "usage": used})
+
+
+def count_of(rollout: Rollout, used: Line, total: Line) -> None:
+    rollout.event("token_count", info={"last_token_usage": used, "total_token_usage": total})
+
+
+def told_twice(first: str, *, again: bool) -> Rollout:
+    rollout = Rollout()
+    rollout.meta()
+    for number in (1, 2):
+        rollout.user()
+        rollout.say()
+        used, total = counts(100), counts(100 * number)
+        for kind in (first, {"record": "count", "count": "record"}[first]) if again else (first,):
+            if kind == "record":
+                record(rollout, used)
+            else:
+                count_of(rollout, used, total)
+    return rollout
+
+
+@pytest.mark.parametrize("first", ["record", "count"])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_usage_told_by_two_kinds_of_line_counts_once(first: str, again: bool) -> None:
+    recording = told_twice(first, again=again).read()
+    assert usages(recording) == [Usage(100, 5, total=105)] * 2
+    assert not any(one.beside for epoch in recording.epochs for one in epoch.calls)
+
+
+def test_a_usage_without_an_answer_is_a_request_beside_the_conversation() -> None:
+    rollout = one_turn()
+    rollout.tokens(50, 40)
+    rollout.user()
+    rollout.say()
+    rollout.tokens(1200, 1100)
+    rollout.tokens(60, 40)
+    calls = rollout.read().epochs[0].calls
+    assert [len(one.beside) for one in calls] == [0, 0, 2]
+    assert [one.input for one in calls[2].beside] == [10, 20]
+
+
+def test_the_call_that_made_a_summary_ends_the_epoch() -> None:
+    rollout = one_turn()
+    rollout.tokens(1300, 1200, output=300)
+    rollout.add("compacted", {"message": "sum", "replacement_history": []})
+    rollout.user()
+    rollout.say()
+    first, second = rollout.read().epochs
+    assert [(one.position, one.usage and one.usage.output) for one in first.calls] == [
+        (1, 5),
+        (4, 5),
+        (5, 300),
+    ]
+    assert len(first.messages) == 5
+    assert len(second.calls) == 1
+
+
+# ------------------------------------------------------------------- copies
+
+
+OLD, CHILD, NEW = (f"0197{n:04x}-0000-7000-8000-000000000001" for n in (1, 2, 3))
+
+
+class Child(Rollout):
+    """The rollout of a subagent, which begins with its parent's."""
+
+    def __init__(self, id: str = "child", *, source: Line | None = None, **fields: Any) -> None:
+        super().__init__()
+        self.meta(id=id, source=source or {"subagent": {"thread_spawn": {}}}, **fields)
+        self.meta(id="parent")
+
+    def turn(self, id: str, answers: int = 1, *, ended: bool = True) -> None:
+        self.event("task_started", turn_id=id)
+        self.user(f"{id}?")
+        for number in range(answers):
+            self.say(f"{id} {number}")
+            self.tokens(100 + number)
+        if ended:
+            self.event("task_complete", turn_id=id)
+
+
+def with_turns(child: Child, *turns: tuple[str, int, bool]) -> Child:
+    for name, answers, ended in turns:
+        child.turn(name, answers, ended=ended)
+    return child
+
+
+@pytest.mark.parametrize(
+    ("child", "own", "copied"),
+    [
+        (with_turns(Child(), ("p", 4, False), ("own", 2, True)), 2, 4),
+        (with_turns(Child(), ("p", 4, False), ("own", 1, True), ("more", 3, True)), 4, 4),
+        (with_turns(Child(), ("p", 2, True), ("q", 2, False), ("own", 2, False)), 2, 4),
+        (with_turns(Child(CHILD), (OLD, 3, True), (OLD, 1, True), (NEW, 2, True)), 2, 4),
+        (with_turns(Child(CHILD), (OLD, 3, False), (OLD, 1, False), (NEW, 2, True)), 2, 4),
+        (with_turns(Child(source={"x": 1}, thread_source="subagent"), ("p", 1, False), ("o", 1, True)), 1, 1),
+        (
+            with_turns(Child(source={"x": 1}, parent_thread_id="parent"), ("p", 1, False), ("o", 1, True)),
+            1,
+            1,
+        ),
+        (with_turns(Child(source={"x": 1}), ("p", 1, False), ("o", 1, True)), 2, 0),  # a fork of the user's
+    ],
+)
+def test_what_a_subagent_copied_is_no_call_of_its_own(child: Child, own: int, copied: int) -> None:
+    recording = child.read()
+    assert (recording.llm_calls, recording.copied, recording.session) == (
+        own,
+        copied,
+        child.lines[0]["payload"]["id"],
+    )
+    assert (
+        sum(one.role == "assistant" for epoch in recording.epochs for one in epoch.messages) == own + copied
+    )
+
+
+def test_a_record_of_its_own_thread_ends_the_copy() -> None:
+    child = with_turns(Child(), ("p", 2, True), ("own", 0, True))
+    child.say("mine")
+    record(child, counts(500), thread="child")
+    child.user()
+    child.say("mine too")
+    record(child, counts(600), thread="child")
+    recording = child.read()
+    assert recording.copied == 2
+    assert [one.input for one in usages(recording) if one] == [500, 600]
+
+
+def test_tagged_texts_are_the_hosts_where_codex_says_what_the_user_typed() -> None:
+    rollout = Rollout()
+    rollout.meta()
+    for text in ("<b>really</b>", "plain"):
+        rollout.user(text)
+    rollout.item("message", role="user", content=[{"type": "input_text", "text": "<news>of the host</news>"}])
+    rollout.item(
+        "message", role="user", content=[{"type": "input_text", "text": "a plain text without event"}]
+    )
+    rollout.say()
+    assert [one.role for one in rollout.read().epochs[0].messages] == [
+        "user",
+        "user",
+        "other",
+        "user",
+        "assistant",
+    ]
+
+
 # ------------------------------------------------------------------- answers and usage
 
 
@@ -466,7 +681,8 @@ def test_no_value_of_a_wrong_type_makes_it_fall_over(data: st.DataObject) -> Non
     except InputError:
         return
     for epoch in recording.epochs:
-        assert all(epoch.messages[one.position].role == "assistant" for one in epoch.calls)
+        answers = [one for one in epoch.calls if one.position < len(epoch.messages)]  # not summaries
+        assert all(epoch.messages[one.position].role == "assistant" for one in answers)
 
 
 # ------------------------------------------------------------------- the corpus
