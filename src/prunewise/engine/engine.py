@@ -518,7 +518,7 @@ class Engine:
             if target in self._ledger.restored:
                 self._passed_by.add(target)
                 continue
-            if output.position < covered:
+            if output.position < covered or self._holds(target):
                 self._maskable.append(output)
                 continue
             mask = self._masking_of(output)
@@ -573,10 +573,15 @@ class Engine:
             output.tokens - text_tokens(mask.placeholder)
             for output in self._maskable
             if output.position >= covered
+            and not self._holds((output.call_id, output.kind))
             and (output.position, output.part) not in self._edits
             and (output.call_id, output.kind) not in self._ledger.restored
             and (mask := self._masking_of(output)) is not None
         )
+
+    def _holds(self, target: tuple[str, Kind]) -> bool:  # noqa: ARG002
+        """Whether something leads to an output, which stays for that."""
+        return False
 
     def _masking_of(self, output: Output) -> Mask | None:
         """A maskable output's mask; None where it would take no token out."""

@@ -14,8 +14,7 @@ from prunewise.canonical import canonical
 from prunewise.engine import NOW, Engine, Moment, Proposal, Reference, Rules, place_of
 from prunewise.gates import Verdict
 from prunewise.gates.priced import COLD, Cheaper, Cut, Outlook, Piece
-from prunewise.ledger import Mask, Target
-from prunewise.masking import Output
+from prunewise.ledger import Target
 from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates, patience
 from prunewise.priced.free import NOT_SHORTENED, REPEAT, TRIM, TRIM_GAIN, InView, shortened
 from prunewise.priced.gist import with_names
@@ -32,6 +31,7 @@ from prunewise.transcript import (
     TOOL_INPUT,
     TOOL_RESULT,
     Exchange,
+    Kind,
     Message,
     ToolCall,
     ToolKind,
@@ -433,8 +433,7 @@ class PricedEngine(Engine):
         """Whether a target may go: undecided, and no pointer leads to it."""
         return not self._decided(target) and not self._holds(target)
 
-    def _holds(self, target: Target) -> bool:
-        """Whether something leads to an output, which stays for that."""
+    def _holds(self, target: tuple[str, Kind]) -> bool:
         return target[1] == TOOL_RESULT and target[0] in self._sources()
 
     def _sources(self) -> frozenset[str]:
@@ -619,12 +618,6 @@ class PricedEngine(Engine):
     def proposals(self) -> list[Proposal]:
         """What was chosen."""
         return self._chosen
-
-    def _masking_of(self, output: Output) -> Mask | None:
-        """As the engine's; None also for what a pointer leads to: no marker leads to another."""
-        if output.exchange is not None and output.call_id in self._sources():
-            return None
-        return super()._masking_of(output)
 
 
 def _cheaper(prices: Prices, tokens: float) -> tuple[Cheaper, ...]:

@@ -74,6 +74,8 @@ class Pruner:
         self._clock = Clock(long_lived=long_lived)
         self._accounting = Accounting(self.policy.rules)
         self._observed: Usage | None = None
+        self._carry_usage = False
+        """Whether the host's messages carry usage."""
         self._warned = False
         self._sent_under: tuple[Ledger, Caller] | None = None
         """What was on record when the messages at hand went out, and to whom; None until they have."""
@@ -237,12 +239,16 @@ class Pruner:
             self._engagement.engaged = self._ledger.engaged
 
     def _with_observed(self, messages: list[Message]) -> list[Message]:
-        """The messages, the usage that was observed on the first new answer, where it carries none."""
+        """The messages, the usage that was observed on the first new answer, where none carries any: another
+        process has to see the same.
+        """
         usage, self._observed = self._observed, None
+        self._carry_usage = self._carry_usage or any(message.usage is not None for message in messages)
+        if self._carry_usage:
+            return messages
         for position, message in enumerate(messages):
             if usage is not None and message.role == "assistant":
-                if message.usage is None:
-                    messages[position] = msgspec.structs.replace(message, usage=usage)
+                messages[position] = msgspec.structs.replace(message, usage=usage)
                 break
         return messages
 
