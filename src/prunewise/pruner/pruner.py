@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -161,8 +161,8 @@ class Pruner:
         try:
             if verdict is not None:
                 decisions = self._decide(self._engine.accepted(verdict), now)
-            elif is_again:
-                self._note_again(now)
+            elif is_again and self.policy.settings.enabled:
+                self._note_sent(now)
             self._mask(*room, moment, now)
         except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
             error = _named(failure)
@@ -196,9 +196,9 @@ class Pruner:
         told = last is not None and self._ledger.request_id == last
         return told or self._sent_under == (self._ledger, caller)
 
-    def _note_again(self, now: float) -> None:
-        """Have another process know that the messages went out before, where no decision tells it."""
-        if self._ledger.request_id != self._messages.last and self.policy.settings.enabled:
+    def _note_sent(self, now: float) -> None:
+        """Have another process know that these messages have gone out, where no decision tells it."""
+        if self._ledger.request_id != self._messages.last:
             self._write(self._record.masking(self._engine, (), now, engaged=self._ledger.engaged))
 
     def _warn(self, text: str) -> None:
@@ -283,6 +283,9 @@ class Pruner:
         other._projection.start_over(other._engine, len(other._messages))
         if policy.settings.pruning.enabled:
             other._engagement = self._engagement
+        if self._sent_under is not None:
+            with contextlib.suppress(Exception):  # then another process may take what went out for new
+                other._note_sent(time.time())
         return other
 
     # ---- the engine
@@ -491,7 +494,7 @@ class Pruner:
         restores = self._record.restores(lambda decision: decision.target in restore, now)
         proposals = [self._engine.manual(*target) for target in prune]
         entries = (*restores, *self._record.decisions(self.transcript, proposals, now))
-        self._write(entries)
+        self._write_by_hand(entries, now)
         return entries
 
     def prune_call(self, call_id: str, kind: ToolKind = TOOL_RESULT, *, now: float | None = None) -> Decision:
@@ -500,8 +503,7 @@ class Pruner:
         Raises:
             RefusedError: it is not there, protected, pruned already, or would not get smaller.
         """
-        proposal = self._engine.manual(call_id, kind)
-        return self._decide([proposal], time.time() if now is None else now)[0]
+        return cast("Decision", self.decide([(call_id, kind)], now=now)[0])
 
     def restore(self, key: str, *, now: float | None = None) -> tuple[Restore, ...]:
         """Undo what stands for a key: a decision's idempotency key, or a call id for all of its targets.
@@ -509,14 +511,20 @@ class Pruner:
         Raises:
             RefusedError: nothing stands for it.
         """
+        now = time.time() if now is None else now
         restores = self._record.restores(
-            lambda decision: key in (decision.idempotency_key, decision.target[0]),
-            time.time() if now is None else now,
+            lambda decision: key in (decision.idempotency_key, decision.target[0]), now
         )
         if not restores:
             raise _nothing_stands(key)
-        self._write(restores)
+        self._write_by_hand(restores, now)
         return restores
+
+    def _write_by_hand(self, entries: Sequence[Entry], now: float) -> None:
+        """Write what a person decided, all in one addition, behind which the messages may go out again."""
+        sent = self._sent_under is not None and self._ledger.request_id != self._messages.last
+        note = self._record.masking(self._engine, (), now, engaged=self._ledger.engaged) if sent else []
+        self._write([*entries, *note])
 
     def recall(self, reference: str) -> str:
         """The full output that a marker's reference leads to; see `prunewise.recall.recall`."""
