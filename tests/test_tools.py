@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from prunewise.tools import (
+    GENERIC,
     PI,
     FileOperation,
     Vocabulary,
@@ -128,35 +129,56 @@ def test_the_lines_of_a_read(arguments: dict[str, Any], lines: tuple[float, floa
     assert (operation.first, operation.last) == lines
 
 
-ASKED: dict[str, tuple[dict[str, Any], tuple[float | None, bool]]] = {
+ASKED: dict[str, tuple[dict[str, Any], tuple[tuple[float, ...], bool]]] = {
     # the first line, and whether there is a last one
-    "all": ({}, (1, False)),
-    "null": ({"offset": None, "limit": None}, (1, False)),
-    "offset": ({"offset": 5}, (5, False)),
-    "offset 0": ({"offset": 0}, (1, False)),
-    "a fraction": ({"offset": 2.5}, (2.5, False)),
-    "limit": ({"limit": 9}, (1, True)),
-    "limit 0": ({"limit": 0}, (1, True)),
-    "a negative offset": ({"offset": -5}, (None, False)),
-    "an offset in words": ({"offset": "5"}, (None, False)),
-    "an offset beyond all doubles": ({"offset": 10**400}, (None, False)),
-    "no number": ({"offset": math.nan}, (None, False)),
-    "a negative limit": ({"limit": -5}, (None, True)),
-    "a limit in words": ({"limit": "5"}, (None, True)),
-    "a limit that is no number": ({"limit": math.nan}, (None, True)),
-    "true": ({"limit": True}, (None, True)),
+    "all": ({}, ((1,), False)),
+    "null": ({"offset": None, "limit": None}, ((1,), False)),
+    "offset": ({"offset": 5}, ((5,), False)),
+    "offset 0": ({"offset": 0}, ((1,), False)),
+    "a fraction": ({"offset": 2.5}, ((2.5,), False)),
+    "limit": ({"limit": 9}, ((1,), True)),
+    "limit 0": ({"limit": 0}, ((1,), True)),
+    "a negative offset": ({"offset": -5}, ((), False)),
+    "an offset in words": ({"offset": "5"}, ((), False)),
+    "an offset beyond all doubles": ({"offset": 10**400}, ((), False)),
+    "no number": ({"offset": math.nan}, ((), False)),
+    "a negative limit": ({"limit": -5}, ((), True)),
+    "a limit in words": ({"limit": "5"}, ((), True)),
+    "a limit that is no number": ({"limit": math.nan}, ((), True)),
+    "true": ({"limit": True}, ((), True)),
 }
 
 
 @pytest.mark.parametrize(("arguments", "expected"), ASKED.values(), ids=ASKED)
-def test_what_the_arguments_leave_open(arguments: dict[str, Any], expected: tuple[float | None, bool]):
+def test_what_the_arguments_leave_open(arguments: dict[str, Any], expected: tuple[tuple[float, ...], bool]):
     assert lines_asked(PI, arguments) == expected
 
 
 def test_other_words_for_what_is_asked():
-    assert lines_asked(ENDS, {"start": 5, "end": 9}) == (5, True)
-    assert lines_asked(FROM_ZERO, {"offset": 4}) == (5, False)
-    assert lines_asked(msgspec.structs.replace(PI, first_line=""), {"offset": 4}) == (1, False)
+    assert lines_asked(ENDS, {"start": 5, "end": 9}) == ((5,), True)
+    assert lines_asked(FROM_ZERO, {"offset": 4}) == ((5,), False)
+    assert lines_asked(msgspec.structs.replace(PI, first_line=""), {"offset": 4}) == ((1,), True)
+    assert lines_asked(GENERIC, {"offset": 4}) == ((4, 5), False), "some count from 0"
+
+
+ELSEWHERE = [
+    "cwd",
+    "root",
+    "work_dir",
+    "repo",
+    "branch",
+    "ref",
+    "commit",
+    "container",
+    "host",
+    "workspace_root",
+]
+
+
+@pytest.mark.parametrize("argument", ELSEWHERE)
+def test_a_file_of_another_place_or_version_is_not_known(argument: str):
+    assert file_operation(GENERIC, "read_file", {"path": "f", argument: "x"}, "/w") is None
+    assert file_operation(GENERIC, "read_file", {"path": "f", argument: None}, "/w") is not None
 
 
 @pytest.mark.parametrize("name", ["write", "edit"])

@@ -156,7 +156,7 @@ def mask(exchange: Exchange, vocabulary: Vocabulary, reference: str) -> str:
     text = exchange.result.text
     call = exchange.call
     if exchange.operation is not None and exchange.operation.action == "read":
-        is_known = lines_asked(vocabulary, call.arguments)[0] is not None
+        is_known = len(lines_asked(vocabulary, call.arguments)[0]) == 1
         return masked_read(exchange.operation, text, reference, names_lines=is_known)
     if call.name.lower() in vocabulary.shell:
         command = call.arguments.get(vocabulary.command)

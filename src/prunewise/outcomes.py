@@ -44,9 +44,10 @@ _COMPLAINS = re.compile(
 _DENIES = re.compile(
     r"\b(?:not|no|none|nothing|never|without|cannot|unable|fail\w*|errors?|denied|deny|reject\w*|refus\w*"
     r"|declin\w*|unchanged|invalid|illegal|unknown|unsupported|abort\w*|cancel\w*|skipp\w*|ignored|missing"
-    r"|conflict\w*|time[d ]?-?out|interrupt\w*|dry[- ]?run|would|pending|preview|simulat\w*|queued|stale"
+    r"|conflict\w*|timed? ?-?out|interrupt\w*|dry[- ]?run|would|pending|preview|simulat\w*|queued|stale"
     r"|already|identical|blocked|forbidden|must|should|please|instead|too|expected|ambiguous|multiple"
-    r"|mismatch\w*|0 (?:replacement|change|edit|occurrence|match|line|byte|file)\w*)\b|n't\b",
+    r"|mismatch\w*|but|same|since|again|before|proposed|propose|await\w*|approv\w*|confirm|read-?only|errno|matches"
+    r"|0 (?:replacement|change|edit|occurrence|match|line|byte|file)\w*)\b|n't\b",
     re.IGNORECASE,
 )
 """Words by which a short result tells that something was not done."""
@@ -67,6 +68,7 @@ _WENT_WRONG = re.compile(
 )
 _ERROR_KEYS = ("error", "errors", "error_message", "errorMessage", "exception", "failure")
 _SUCCESS_KEYS = ("success", "ok", "succeeded")
+_NO = frozenset({"false", "0", "no", "none"})
 _FAILURE_KEYS = ("is_error", "isError", "failed")
 _CODES = ("exit_code", "exitCode", "exit_status", "returncode", "return_code")
 _MESSAGES = ("message", "content", "text", "output", "result")
@@ -88,8 +90,10 @@ def says_failure(text: str) -> bool:
 
 
 def complains(text: str) -> bool:
-    """Whether any line tells that a command could not do what it was to do."""
-    return _COMPLAINS.search(text) is not None
+    """Whether an output tells that a command could not do what it was to do, or waits to be told."""
+    return _COMPLAINS.search(text) is not None or (
+        _is_short(text) and (_DENIES.search(text) is not None or text.rstrip().endswith("?"))
+    )
 
 
 def outcome(text: str, *, is_error: bool, flagged: bool, changes: bool) -> Outcome:
@@ -166,7 +170,7 @@ def _statuses(one: dict[str, Any]) -> list[str]:
 def _tells_failure(found: dict[str, Any]) -> bool:
     return any(
         any(one.get(key) for key in (*_ERROR_KEYS, *_FAILURE_KEYS))
-        or any(one.get(key) is False for key in _SUCCESS_KEYS)
+        or any(str(one.get(key, True)).lower() in _NO for key in _SUCCESS_KEYS)
         or any(_WENT_WRONG.search(status) for status in _statuses(one))
         or any(_FAILS.match(one[key]) for key in _MESSAGES if isinstance(one.get(key), str))
         for one in _parts(found)

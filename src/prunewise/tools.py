@@ -55,6 +55,8 @@ class Vocabulary(msgspec.Struct, frozen=True):
     """The argument that names the last line; empty where the host has none."""
     first_index: int = 1
     """The number that the host gives to a file's first line."""
+    index_is_sure: bool = True
+    """False where it may as well be the number before."""
     command: str = "command"
     """The argument of a shell tool that holds the command."""
     flags_failures: bool = False
@@ -82,14 +84,6 @@ PI = Vocabulary(
     fresh_shell=True,
     longest_read=(2000, 50_000),
 )
-
-_RANGES = frozenset(
-    {
-        *("start_line", "end_line", "startLine", "endLine", "line_start", "line_end"),
-        *("view_range", "line_range", "line_ranges", "lines", "range", "ranges", "pages", "head", "tail"),
-    }
-)
-"""What hosts call the lines of a read, where it is not `offset` and `limit`."""
 
 OPENCODE = Vocabulary(
     files={"read": "read", "write": "write", "edit": "edit", "multiedit": "edit"},
@@ -119,7 +113,6 @@ QWEN = Vocabulary(
     flags_errors=True,
     fresh_shell=True,
     unchanged_stubs=("[File ",),  # `[File PATH unchanged since last read ...`
-    narrowed_by=frozenset({"pages"}),
 )
 
 SWE_AGENT = Vocabulary(files={}, shell=frozenset({"bash"}))
@@ -139,12 +132,12 @@ GENERIC = Vocabulary(
         }
     ),
     paths=("path", "file_path", "filePath", "absolute_path"),
+    index_is_sure=False,
     unchanged_stubs=(
         "File unchanged since last read",
         "Wasted call — file unchanged since your last Read",
         *QWEN.unchanged_stubs,
     ),
-    narrowed_by=_RANGES,
 )
 """For request bodies of an agent that is not known: what common agents call their tools, as far as
 the names mean the same in all of them."""
@@ -154,7 +147,7 @@ GENERIC_GEMINI = msgspec.structs.replace(
     first_line="start_line",
     line_count="",
     last_line="end_line",
-    narrowed_by=(_RANGES | {"offset", "limit"}) - {"start_line", "end_line"},
+    narrowed_by=frozenset({"offset", "limit"}),
 )
 """The same for Gemini's API, where lines are named as Gemini CLI names them."""
 
@@ -168,7 +161,6 @@ CLAUDE_CODE = Vocabulary(
     paths=("file_path", "notebook_path", "path"),
     flags_errors=True,
     unchanged_stubs=("Wasted call — file unchanged since your last Read", "File unchanged since last read"),
-    narrowed_by=frozenset({"pages"}),
 )
 
 CODEX = Vocabulary(
@@ -189,7 +181,6 @@ COPILOT = Vocabulary(
     flags_errors=True,
     first_line="",
     line_count="",
-    narrowed_by=frozenset({"view_range"}),
 )
 
 
@@ -217,6 +208,21 @@ _EDITOR_COMMANDS: Mapping[str, Action] = {
 
 _TRIALS = ("dry_run", "dryRun", "dry-run", "preview", "simulate", "check_only", "validate_only")
 """Arguments with which a tool only shows what it would change."""
+
+_RANGES = frozenset(
+    {
+        *("start_line", "end_line", "startLine", "endLine", "line_start", "line_end"),
+        *("view_range", "line_range", "line_ranges", "lines", "range", "ranges", "pages", "head", "tail"),
+    }
+)
+"""What hosts call the lines of a read, where it is not `offset` and `limit`."""
+
+_ELSEWHERE = re.compile(
+    r"(?:^|_|-)(?:cwd|dir|directory|workdir|folder|root|workspace|project|repo|repository|branch|ref|revision|rev"
+    r"|commit|version|host|server|machine|container|remote)(?:$|_|-)",
+    re.IGNORECASE,
+)
+"""What arguments are called that say of which folder, machine or version a file is."""
 
 _FOLDER = re.compile(r"cwd|dir|folder|path|root", re.IGNORECASE)
 """What the arguments by which a command tool takes its folder are called."""
@@ -267,11 +273,14 @@ def file_operation(
         if isinstance(value, str):
             path = normalise_path(value, cwd)
             break
-    if not path:
+    if not path or any(
+        _ELSEWHERE.search(key) and value and key not in paths for key, value in arguments.items()
+    ):
         return None
     if action != "read":
         return None if any(arguments.get(key) for key in _TRIALS) else FileOperation(action, path)
-    if any(arguments.get(key) is not None for key in (*vocabulary.narrowed_by, "view_range")):
+    words = {vocabulary.first_line, vocabulary.line_count, vocabulary.last_line}
+    if any(arguments.get(key) is not None for key in (vocabulary.narrowed_by | _RANGES) - words):
         return None
     first, last = _lines(vocabulary, arguments)
     return FileOperation(action, path, first, last)
@@ -288,19 +297,24 @@ def _lines(vocabulary: Vocabulary, arguments: Mapping[str, Any]) -> tuple[float,
     return first, math.inf if last is None else last - vocabulary.first_index + 1
 
 
-def lines_asked(vocabulary: Vocabulary, arguments: Mapping[str, Any]) -> tuple[float | None, bool]:
-    """The first line of a read, None where its arguments leave that open; and whether it was to end at some
-    line rather than at the file's end.
+def lines_asked(vocabulary: Vocabulary, arguments: Mapping[str, Any]) -> tuple[tuple[float, ...], bool]:
+    """The numbers that the first line of a read may have, none where its arguments leave that open; and
+    whether it was to end at some line rather than at the file's end.
     """
     start = arguments.get(vocabulary.first_line) if vocabulary.first_line else None
     bounds = [arguments.get(key) for key in (vocabulary.line_count, vocabulary.last_line) if key]
     bounds = [value for value in bounds if value is not None]
+    known = (*vocabulary.paths, vocabulary.first_line, vocabulary.line_count, vocabulary.last_line)
+    is_bounded = bool(bounds) or any(value and key not in known for key, value in arguments.items())
     if any(not _is_number(value) or value < 0 for value in bounds):
-        return None, True
+        return (), True
     if start is None or start == 0:
-        return 1, bool(bounds)
+        return (1,), is_bounded
     first = _positive(start, vocabulary.first_index)
-    return None if first is None else first - vocabulary.first_index + 1, bool(bounds)
+    if first is None:
+        return (), is_bounded
+    first += 1 - vocabulary.first_index
+    return (first,) if vocabulary.index_is_sure else (first, first + 1), is_bounded
 
 
 def _is_number(value: object) -> bool:

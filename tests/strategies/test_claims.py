@@ -127,6 +127,9 @@ CUT: dict[str, list[Call]] = {
         ("read", {"path": "a.py", "limit": 0}, "[40 more lines in file. Use offset=1 to continue.]"),
     ],
     "a negative offset": [READ, ("read", {"path": "a.py", "offset": -50}, rows(3950, 4000))],
+    "lines in another word": [READ, ("read", {"path": "a.py", "lines": "1-9"}, rows(1, 9))],
+    "an end in another word": [READ, ("read", {"path": "a.py", "end_line": 9}, rows(1, 9))],
+    "something else that is asked for": [READ, ("read", {"path": "a.py", "symbol": "step_3"}, rows(3, 3))],
     "a negative limit": [READ, ("read", {"path": "a.py", "limit": -50}, rows(3950, 4000))],
     "an offset in words": [READ, ("read", {"path": "a.py", "offset": "30"}, rows(30, 90))],
     "an offset beyond the end": [
@@ -163,6 +166,10 @@ COMMANDS: dict[str, list[Call]] = {
     "behind another test": [READ, sh("test -f x && rm a.py; ls", "a.py b.py")],
     "a refusal that is hidden": [READ, sh("rm a.py || true", "rm: cannot remove 'a.py': Permission denied")],
     "a refusal that is not flagged": [READ, sh("rm a.py", "rm: cannot remove 'a.py': Permission denied")],
+    "a wait in vain": [READ, sh("rm a.py", "Command timed out after 120 seconds")],
+    "a question": [READ, sh("rm a.py", "rm: remove write-protected regular file 'a.py'? ")],
+    "a refusal of the host's": [READ, sh("rm a.py", "The user denied permission to run this command")],
+    "an argument that is not known": [READ, sh("rm a.py", "", sandbox="box")],
     "a line behind": [READ, sh("rm a.py\nls", "a.py")],
     "a pipe behind": [READ, sh("rm a.py | cat", "")],
     "in the background": [READ, sh("rm a.py &", "")],
@@ -299,6 +306,13 @@ FAILED = [
     "some text\nProcess exited with code 3",
     "Would have updated a.py (dry run)",
     "Queued for approval",
+    "Edit proposed; awaiting approval",
+    "File has been modified since read. Read it again before you write it.",
+    "Found 3 matches of the string to replace, but replace_all is false",
+    "old_string and new_string are exactly the same.",
+    "[Errno 30] Read-only file system",
+    '{"ok": 0, "message": "saved"}',
+    '{"success": "false", "message": "saved"}',
     "",
     " \n",
     "a.py",
@@ -377,6 +391,32 @@ PROVEN: dict[str, tuple[list[Call], str]] = {
 @pytest.mark.parametrize(("calls", "reason"), PROVEN.values(), ids=PROVEN)
 def test_what_is_proven_is_claimed(calls: list[Call], reason: str):
     assert claims("pi", "priced", calls, "superseded-file-ops") == ({reason} if reason else set())
+
+
+def test_some_count_lines_from_0():
+    part: Call = ("read_file", {"path": "a.py", "offset": 5, "limit": 30}, rows(6, 35))
+    begin: Call = ("read_file", {"path": "a.py", "limit": 34}, rows(1, 34))
+    assert claims("openai-chat", "documented", [part, begin], "superseded-file-ops") == set()
+    more: Call = ("read_file", {"path": "a.py", "limit": 90}, "moved\n" * 90)
+    assert claims("openai-chat", "documented", [part, more], "superseded-file-ops") == {markers.READ_AGAIN}
+    whole: Call = ("read_file", {"path": "a.py"}, WHOLE)
+    assert claims("openai-chat", "documented", [part, whole], "superseded-file-ops") == {markers.READ_AGAIN}
+    told: Call = ("read_file", {"path": "a.py", "offset": 5, "limit": 30}, numbered(6, 35))
+    later: Call = ("read_file", {"path": "a.py"}, numbered(1, 40).replace("step", "move"))
+    assert claims("openai-chat", "documented", [told, later], "superseded-file-ops") == {markers.READ_AGAIN}
+
+
+def test_codex_puts_a_header_before_an_output():
+    header = "Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n"
+    transcript = build.transcript(
+        build.used("a", "exec_command", {"cmd": "sed -n '5,35p' a.py"}, header + rows(5, 35)),
+        build.used("b", "exec_command", {"cmd": "cat a.py"}, header.replace("1a", "2b") + WHOLE),
+        build.used("c", "exec_command", {"cmd": "rm a.py"}, header.replace("1a", "3c")),
+        vocabulary=tools.CODEX,
+        cwd="/w",
+    )
+    found = {one.exchange.call.id: one.reason for one in SupersededOutputs().advance(transcript)}
+    assert found == {"a": markers.READ_AGAIN, "b": markers.CHANGED_AFTER}
 
 
 def test_lines_in_a_frame():

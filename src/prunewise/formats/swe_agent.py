@@ -7,6 +7,8 @@ else's steps: they are sent, and are no calls. Tokens are counted per run alone,
 
 from __future__ import annotations
 
+import re
+
 from prunewise import tools
 from prunewise.errors import InputError
 from prunewise.formats.documents import Epochs, decode, outline
@@ -29,7 +31,11 @@ _FAILURES_AT_START = (
     "Error:",
     "Error ",
 )
-_FAILURES = ("command not found", "No such file", "Traceback (most recent", _FAILURES_AT_START[1])
+_FAILURES = re.compile(
+    r"^(?:[^\s:]+: )+(?:.*(?:No such file|command not found))|Traceback \(most recent|"
+    + _FAILURES_AT_START[1],
+    re.MULTILINE,
+)
 _FAILURE_REACH = 400
 """Within so many characters an observation says that it failed; further down it is output."""
 
@@ -96,7 +102,7 @@ def _step(number: int, step: _Record) -> list[Message]:
 def _failed(observation: str) -> bool:
     """Whether an observation tells of a failure. There is no flag for it, only what the tools print."""
     beginning = observation[:_FAILURE_REACH]
-    return beginning.startswith(_FAILURES_AT_START) or any(mark in beginning for mark in _FAILURES)
+    return beginning.startswith(_FAILURES_AT_START) or _FAILURES.search(beginning) is not None
 
 
 def _folder(steps: list[Json]) -> str | None:

@@ -19,6 +19,11 @@ _CLOSING = re.compile(
     r"|\((?:End of file|Showing lines|File has more lines|Output capped).*\)|</(?:file|content)>|\s*"
 )
 """A line behind the last one of the file that is the host's."""
+_HEADER = re.compile(
+    r"\A(?:(?:Chunk ID|Exit code|Wall time|Original token count): .*\n|Process exited with code .*\n)+"
+    r"Output:\n"
+)
+"""What Codex puts before the output of a command."""
 _CUT = re.compile(
     r"truncat|omitted|elided|snipp|clipped|abbreviated|persisted|preview|too (?:large|long|big)|full output"
     r"|saved to|left out|limit reached|exceed|incomplete|partial|same as|identical|unchanged|no changes?\b"
@@ -50,8 +55,8 @@ class Holding(msgspec.Struct, frozen=True):
     """Its lines without the host's line numbers."""
     keyed: str
     """Its lines with their numbers, however the host writes them; empty where it numbers none."""
-    span: tuple[float, float] | None
-    """The numbers of its first and its last line; None where they are not known."""
+    firsts: tuple[float, ...]
+    """The numbers that its first line may have, in order; none where nothing is known of them."""
     count: int
     """How many lines there are."""
     is_cut: bool
@@ -61,11 +66,21 @@ class Holding(msgspec.Struct, frozen=True):
     is_open: bool
     """Whether it goes on to the end of the file, as far as its host tells."""
 
+    @property
+    def least(self) -> tuple[float, float]:
+        """The first and the last line that it certainly holds."""
+        return self.firsts[-1], self.firsts[0] + self.count - 1
+
+    @property
+    def most(self) -> tuple[float, float]:
+        """The first and the last line that it may hold."""
+        return self.firsts[0], self.firsts[-1] + self.count - 1
+
     def contains(self, other: Holding) -> bool:
         """Whether all lines of the other stand in it, one behind the other, and are not known to be other
         lines of the file.
         """
-        if self.span is not None and other.span is not None and not _covers(self.span, other.span):
+        if self.firsts and other.firsts and not _covers(self.most, other.least):
             return False
         if self.keyed and other.keyed:
             return other.keyed in self.keyed
@@ -75,13 +90,13 @@ class Holding(msgspec.Struct, frozen=True):
         """Whether it stands for all that the other holds: by the numbers of their lines, or since it goes on
         to the end of the file.
         """
-        if self.is_part or self.span is None:
+        if self.is_part or not self.firsts:
             return False
-        if other.span is None:
-            return self.is_open and self.span[0] == 1 and other.count <= self.count
-        if not other.is_cut and _covers(self.span, other.span):
+        if not other.firsts:
+            return self.is_open and self.firsts == (1,) and other.count <= self.count
+        if not other.is_cut and _covers(self.least, other.most):
             return True
-        return self.is_open and self.span[0] <= other.span[0] <= self.span[1]
+        return self.is_open and self.least[0] <= other.most[0] <= self.least[1]
 
 
 def _covers(span: tuple[float, float], other: tuple[float, float]) -> bool:
@@ -92,13 +107,14 @@ def holding(exchange: Exchange, operation: FileOperation, vocabulary: Vocabulary
     """What the output of a read holds; `operation` says which file and which lines were asked for."""
     text = exchange.result.text
     if exchange.operation is None:
-        first, is_bounded = operation.first, True
+        text = _HEADER.sub("", text)
+        firsts, is_bounded = (operation.first,), True
     else:
-        first, is_bounded = lines_asked(vocabulary, exchange.call.arguments)
+        firsts, is_bounded = lines_asked(vocabulary, exchange.call.arguments)
     rows = text.split("\n")
     while rows and _CLOSING.fullmatch(rows[-1]):
         rows.pop()
-    numbers, bare = _numbered(rows, first)
+    numbers, bare = _numbered(rows, firsts)
     count = len(numbers) or len(rows)
     most = vocabulary.longest_read
     is_open = (
@@ -111,7 +127,7 @@ def holding(exchange: Exchange, operation: FileOperation, vocabulary: Vocabulary
         _lines(rows),
         _lines(bare),
         _lines([f"{number}\t{line}" for number, line in zip(numbers, bare, strict=True)]) if numbers else "",
-        None if first is None else (first, first + count - 1),
+        (numbers[0],) if numbers else firsts,
         count,
         is_cut("\n".join(rows)),
         is_cut(text),
@@ -123,7 +139,7 @@ def _lines(rows: list[str]) -> str:
     return "\n".join(("", *rows, ""))
 
 
-def _numbered(rows: list[str], first: float | None) -> tuple[list[int], list[str]]:
+def _numbered(rows: list[str], firsts: tuple[float, ...]) -> tuple[list[int], list[str]]:
     """The line numbers that a host put before the lines, and the lines without them. No numbers where the
     rows are not numbered through, from the line that was asked for.
     """
@@ -138,4 +154,4 @@ def _numbered(rows: list[str], first: float | None) -> tuple[list[int], list[str
             return [], rows
         numbers.append(int(found[1]))
         bare.append(found[2])
-    return (numbers, bare) if numbers and numbers[0] == first else ([], rows)
+    return (numbers, bare) if numbers and numbers[0] in firsts else ([], rows)
