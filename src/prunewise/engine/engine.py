@@ -238,6 +238,9 @@ class Engine:
             batch = self._batch_of(self._uncovered(), moment.seconds_since_call)
         return self.rules.gate(batch, self.rules.settings.gate)
 
+    def pass_over(self) -> None:
+        """The messages go out without a verdict."""
+
     def accepted(self, verdict: Verdict) -> list[Proposal]:
         """What goes by this verdict, which is the last one given."""
         return self._uncovered() if verdict.accepted else []

@@ -363,6 +363,10 @@ class PricedEngine(Engine):
             None,
         )
 
+    def pass_over(self) -> None:
+        """As the engine's: what was never sent goes out in full now."""
+        self._free = []
+
     def _account(self, moment: Moment, free: list[Proposal]) -> None:
         """Bring up to date what has been spent and gained: once for each LLM call."""
         call = self.transcript.llm_calls

@@ -156,7 +156,9 @@ class Pruner:
         if self._is_compacted():
             self._disengage(now)
         is_again = self._is_again(caller)
-        if self.policy.settings.enabled and not is_again:
+        if is_again:
+            self._engine.pass_over()
+        elif self.policy.settings.enabled:
             verdict = self._engine.verdict(moment)
         try:
             if verdict is not None:
@@ -351,7 +353,7 @@ class Pruner:
         if not self._ledger.engaged:
             return
         try:
-            self._write(self._record.masking(self._engine, (), now, engaged=False))
+            self._write(self._record.masking_ended(now))
         except Exception as failure:  # noqa: BLE001 - what was masked stays so
             self._warn(f"masking goes on, since its end could not be recorded: {failure}")
 

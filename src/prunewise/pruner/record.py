@@ -105,6 +105,10 @@ class Record:
         masks = tuple(mask for _, mask in masked)
         return [Masking(engaged, masks, self._messages.last, engine.context.raw, _iso(now))]
 
+    def masking_ended(self, now: float) -> list[Entry]:
+        """The entry by which masking starts again from raw."""
+        return [Masking(engaged=False, created_at=_iso(now))]
+
     def restores(self, meant: Callable[[Decision], bool], now: float) -> tuple[Restore, ...]:
         """An entry for each key that stands for a target that is meant: there may be several."""
         at = _iso(now)
