@@ -57,8 +57,14 @@ _CONFIRMS = re.compile(
     re.IGNORECASE,
 )
 """Words by which a result tells that a change was made."""
-_DIFF = re.compile(r"^(?:@@ |--- |diff )", re.MULTILINE)
-_PATH = re.compile(r"\S*(?:[/\\]|\.\w)\S*")
+_EXCERPT = re.compile(r"^(?:@@ |--- |diff |[ \t]*\d+[→\t])", re.MULTILINE)
+"""Where a result goes on with lines of the file."""
+_TELLS_NOTHING = re.compile(
+    r"\S*(?:[/\\]|\.\w)\S*|\b(?:error|failure|warning|conflict)s?\W{1,2}(?:0|none)\b"
+    r"|\b(?:0|no|without) (?:error|failure|warning|conflict)s?\b",
+    re.IGNORECASE,
+)
+"""Paths, and counts of troubles that were none."""
 _LONGEST_MESSAGE = 400
 _MESSAGE_LINES = 3
 _STATUS = ("status", "state", "outcome", "type")
@@ -106,17 +112,19 @@ def outcome(text: str, *, is_error: bool, flagged: bool, changes: bool) -> Outco
         return "failed"
     if says_failure(text):
         return "doubtful"
-    if not changes and (flagged or (text and not text.isspace() and not _is_short(text))):
+    if not text or text.isspace():
+        return "succeeded" if flagged else "doubtful"
+    if not changes and not _is_short(text):
         return "succeeded"
     found = _object(text)
     if found is not None:
         return "succeeded" if flagged or not changes or _confirms(found) else "doubtful"
-    message = _DIFF.split(text.strip(), maxsplit=1)[0]
-    told = _PATH.sub("", message if not flagged and _is_short(message) else _first_line(message))
-    if _DENIES.search(told):
-        return "doubtful"
-    is_confirmed = flagged or (_CONFIRMS.search(told) is not None if changes else bool(told))
-    return "succeeded" if is_confirmed else "doubtful"
+    message = _EXCERPT.split(text.strip(), maxsplit=1)[0]
+    if not _is_short(message) or (flagged and changes):
+        message = _first_line(message)
+    told = _TELLS_NOTHING.sub("", message)
+    is_confirmed = flagged or not changes or _CONFIRMS.search(told) is not None
+    return "succeeded" if is_confirmed and not _DENIES.search(told) else "doubtful"
 
 
 def _code_in(text: str) -> int | None:

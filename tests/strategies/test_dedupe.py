@@ -108,6 +108,26 @@ def test_what_is_stale(messages: list[list[Native]], stale: set[str]):
 
 STUBS = msgspec.structs.replace(tools.PI, unchanged_stubs=("unchanged",))
 
+TOLD: dict[str, tuple[list[str], set[str]]] = {
+    # what each of equal calls gave, none of them flagged; the calls whose results are stale
+    "the newest reads like a failure": (["all of it", "Error: EACCES"], set()),
+    "a failure between": (["all of it", "Error: EACCES", "all of it, changed"], {"0", "1"}),
+    "failures alone": (["Error: 1", "Error: 2"], {"0"}),
+    "a count of errors is none": (["all of it", "Errors: 0, warnings: 3"], {"0"}),
+    "the newest was cut short": (["all of it", "some of it\n[200 lines truncated]"], set()),
+    "all were cut short": (["1\n[200 lines truncated]", "2\n[200 lines truncated]"], {"0"}),
+    "a whole one, a cut one, a failure": (["all", "some\n[9 lines omitted]", "Error: x"], set()),
+    "a stub": (["all of it", "[the same as before; content omitted]"], set()),
+    "a preview": (["all of it", "<persisted-output>\nPreview:\nall"], set()),
+}
+
+
+@pytest.mark.parametrize(("outputs", "stale"), TOLD.values(), ids=TOLD)
+def test_the_newest_whole_and_successful_one_stays(outputs: list[str], stale: set[str]):
+    natives = [used(str(number), "read", A, output) for number, output in enumerate(outputs)]
+    assert {one.exchange.call.id for one in Dedupe().advance(build.transcript(*natives))} == stale
+
+
 REFERRING: dict[str, tuple[list[list[Native]], set[str]]] = {
     "a note that the file is unchanged does not stand for its content": (
         [used("1", "x", A, "all of it"), used("2", "x", A, "unchanged since")],
