@@ -37,6 +37,8 @@ def session(source: str, *found: Figures, **given: Any) -> SessionRow:
         "lineage": "",
         "bytes": 10,
         "llm_calls": 30,
+        "copied": 0,
+        "aside": 0,
         "tool_calls": 0,
         "tool_errors": 0,
         "compactions": 0,

@@ -31,6 +31,17 @@ TWICE = flat(user(), read("c1", "a.py"), read("c2", "a.py"), assistant("on"), us
 """Outputs of 225 tokens at 2 and 4, calls of 4 at 1 and 3; LLM calls answered at 1, 3, 5 and 7."""
 
 
+@pytest.mark.parametrize(
+    ("own", "boundaries"), [((1, 3, 5, 7), [5]), ((3, 5, 7), [5]), ((5, 7), [5]), ((7,), []), ((), [])]
+)
+def test_what_could_have_been_made_before_a_copied_answer_is_no_candidate(
+    own: tuple[int, ...], boundaries: list[int]
+):
+    epoch = Epoch(tuple(messages(TWICE)), tuple(LLMCall(at) for at in own))
+    made = candidates(epoch, RULES, tools.PI, None, copied=True)
+    assert [one.boundary for one in made] == boundaries
+
+
 def test_the_figures_of_a_candidate():
     (one,) = found(*TWICE)
     assert (one.call, one.boundary, one.state, one.position) == ("c1", 5, "mid_loop", 2)

@@ -29,7 +29,7 @@ def rows(sessions: int = 12) -> list[Row]:
             for one in rich_rows(SECRET, 1)
             for one in (
                 pair_like(one, f"/{SECRET}excluded", excluded=True, baseline_error=0.5),
-                pair_like(one, f"/{SECRET}copy", llm_calls=3),
+                pair_like(one, f"/{SECRET}copy", llm_calls=0, copied=3),
             )
         ),
     ]
@@ -43,8 +43,9 @@ def test_keys_are_stable():
     found = document.to_json(gather(rows()))
     assert list(found) == [
         "version", "active", "policies", "files", "bytes", "readSessions", "llmCalls", "formats", "warmth",
-        "assumedPrices", "warnings", "withLoss", "baseline", "errors", "excluded", "copies", "empty", "all",
-        "long", "sessions", "worstSessions", "worstRecalls", "harness", "verdict",
+        "assumedPrices", "warnings", "withLoss", "baseline", "errors", "excluded", "copies", "empty",
+        "copiedCalls", "asideCalls", "warned", "all", "long", "sessions", "worstSessions", "worstRecalls",
+        "harness", "verdict",
     ]  # fmt: skip
     assert list(found["all"]["policies"][0]) == [
         "policy", "net", "gross", "suffixNet", "suffix", "recallCost", "acted", "gained", "lost",
@@ -53,7 +54,8 @@ def test_keys_are_stable():
         "missed", "missedAtRandom", "missedOldestFirst", "missedLargestFirst", "detected",
     ]  # fmt: skip
     assert found["excluded"][0]["source"] == f"/{SECRET}excluded"
-    assert found["copies"][0]["llmCalls"] == 3
+    assert found["copies"][0]["source"] == f"/{SECRET}copy"
+    assert (found["copiedCalls"], found["warned"]) == (3, [f"{SECRET}warning"] * 14)
 
 
 def test_infinite_numbers_are_null_and_said_to_be_unbounded():
@@ -73,6 +75,7 @@ def test_a_shared_document_tells_nothing_and_keeps_the_figures():
     assert shared["all"]["policies"][1]["net"] == whole["all"]["policies"][1]["net"]
     assert shared["policies"][2]["policy"] == "settings 1"
     assert (shared["errors"], shared["excluded"], shared["copies"]) == (1, 1, 1)
+    assert (shared["copiedCalls"], shared["warned"]) == (3, 14)
     assert shared["all"]["policies"][1]["removedByTool"] == {"read": 6000, "other": 1200}
     assert all(one["session"].startswith("session ") for one in shared["sessions"])
     assert len({one["session"] for one in shared["sessions"]}) == len(shared["sessions"])

@@ -4,9 +4,10 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 from tests.replay.rows import candidate, figures, pair, rich_rows, session
 
-from prunewise.replay.report import words
+from prunewise.replay.report import terminal, words
 from prunewise.replay.report.terminal import render
 from prunewise.replay.results import ErrorRow, Row
 from prunewise.replay.totals import gather
@@ -62,20 +63,36 @@ def test_a_loss_is_as_prominent_as_a_gain():
     assert "Better, and by more than chance would explain: no pruning." in " ".join(loses.split())
 
 
+LEFT_OUT = [
+    pair("a", 0, 0, llm_calls=0, copied=30),
+    pair("b", 1, 1, aside=7),
+    pair("c", 1, 1, excluded=True, baseline_error=0.5),
+    pair("d", 0, 0, baseline_error=None, warnings=("d:3: odd\x1b[2J, left out", "d:4: torn")),
+    ErrorRow("e", "empty"),
+]
+
+
 def test_what_was_left_out_is_said_with_the_reason():
-    text = " ".join(
-        written(
-            [
-                pair("a", 1, 1, lineage="x"),
-                pair("b", 1, 1, lineage="x"),
-                pair("c", 1, 1, excluded=True, baseline_error=0.5),
-                pair("d", 0, 0, baseline_error=None),
-            ]
-        ).split()
-    )
+    text = " ".join(written(LEFT_OUT).split())
     assert "1 session whose simulated bill is off from recorded usage by more than 25%" in text
-    assert "1 session that began as another one did (copies, forks): the longest counts" in text
+    assert "1 session of copies alone" in text
+    assert "30 LLM calls copied from other sessions, where they count" in text
+    assert "7 LLM calls on branches that were left" in text
+    assert "odd" not in text
     assert "1 session without an answered LLM call" in text
+
+
+def test_each_session_that_was_left_out_and_each_warning_is_listed_when_asked():
+    shown = [part for part in terminal.parts(gather(LEFT_OUT), verbose=True) if isinstance(part, Text)]
+    lines = [part.plain for part in shown if part.no_wrap]
+    assert lines == [
+        "e: could not be replayed: empty",
+        "c: off from recorded usage by 50.0%",
+        "a: copies alone",
+        "d: no answered LLM call",
+        r"d:3: odd\x1b[2J, left out",
+        "d:4: torn",
+    ]
 
 
 def test_loss_that_was_not_looked_for_is_no_loss_of_zero():

@@ -344,13 +344,54 @@ def test_a_file_that_has_changed_is_replayed_again(rounds: Rounds, sources: tupl
     assert rounds(changed)[1] == 0
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"suffixCost"', b'"suffixCosu"'),
+        (b'"llmCalls":', b'"llmCalls":9'),  # still JSON, and another figure
+        (b'"source"', b'"sourcf"'),
+        (b'"size":', b'"size":1'),
+        (b'{"source"', b'\x00"source"'),
+        (b"cost", b"\xff\xfest"),
+        (b" {", b"  {"),
+    ],
+)
+def test_a_damaged_line_is_replayed_again(
+    rounds: Rounds, sources: tuple[Source, ...], old: bytes, new: bytes
+):
+    some = [one for one in sources if one.name.endswith(("codex.jsonl", "more-1.jsonl", "more-2.jsonl"))]
+    found, replayed = rounds(some)
+    assert replayed == 3
+    lines = rounds.path.read_bytes().splitlines(keepends=True)
+    damaged = [line.replace(old, new, 1) for line in lines[1:]]
+    assert damaged != lines[1:]
+    rounds.path.write_bytes(b"".join([lines[0], *damaged]))
+    assert rounds(some) == (
+        found,
+        sum(one != two for one, two in zip(damaged, lines[1:], strict=True)),
+    )
+    assert rounds(some) == (found, 0)
+
+
+def test_a_file_whose_copy_has_come_or_gone_is_replayed_again(rounds: Rounds, folder: Path):
+    (folder / "copy.jsonl").write_bytes((folder / "more-1.jsonl").read_bytes())
+    alone, both = (
+        find([folder / "more-1.jsonl"]).sources,
+        find([folder / "more-1.jsonl", folder / "copy.jsonl"]).sources,
+    )
+    assert rounds(alone)[1] == 1
+    assert rounds(both)[1] == 2
+    assert rounds(both)[1] == 0
+    assert rounds(alone) == (by_source(run(alone, SMALL)), 1)
+
+
 def test_two_runs_do_not_write_one_journal(tmp_path: Path, sources: tuple[Source, ...]):
     first, problem = open_journal(tmp_path, "q", resume=True)
     assert not problem
     second, problem = open_journal(tmp_path, "q", resume=True)
     assert "another run is writing to it" in problem
     line = encode(Done(sources[0], ()))
-    second.add(sources[0], line)
+    second.add(sources[0], (), line)
     assert sources[0] in second
     assert sources[0] not in first
     first.close()

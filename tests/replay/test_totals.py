@@ -201,30 +201,19 @@ def test_the_harness_is_summed_by_strategy_and_session():
 # ------------------------------------------------------- what is left out
 
 
-def test_copies_count_once_and_the_longest_does():
+def test_sessions_of_copies_alone_are_in_no_total_and_all_copies_are_counted():
     rows = [
-        pair("a", 100, 90, lineage="x", llm_calls=5),
-        pair("b", 1000, 800, lineage="x", llm_calls=50),
-        pair("c", 100, 90, lineage="x", llm_calls=50, bytes=9),
-        pair("d", 100, 100, lineage="", llm_calls=5),
-        pair("e", 100, 100, lineage="", llm_calls=5),
+        pair("a", 0, 0, llm_calls=0, copied=5),
+        pair("b", 1000, 800, llm_calls=50, aside=3),
+        pair("c", 100, 90, llm_calls=4, copied=46),
+        pair("d", 0, 0, llm_calls=0),
     ]
     totals = gather(rows)
-    assert totals.all.sessions == 3
-    assert [one.source for one in totals.copies] == ["a", "c"]
-    assert documented(totals).net.change == pytest.approx(1000 / 1200 - 1)
-    assert totals.harness.sessions == 3
-
-
-def test_a_copy_counts_where_the_longest_is_excluded():
-    rows = [
-        pair("a", 100, 90, lineage="x", llm_calls=5),
-        pair("b", 1000, 100, lineage="x", llm_calls=50, excluded=True, baseline_error=0.4),
-    ]
-    totals = gather(rows)
-    assert [one.source for one in totals.sessions] == ["a"]
-    assert [one.source for one in totals.excluded] == ["b"]
-    assert not totals.copies
+    assert totals.all.sessions == 2
+    assert [one.source for one in totals.copies] == ["a"]
+    assert [one.source for one in totals.empty] == ["d"]
+    assert (totals.copied_calls, totals.aside_calls, totals.llm_calls) == (51, 3, 54)
+    assert documented(totals).net.change == pytest.approx(890 / 1100 - 1)
 
 
 def test_excluded_sessions_are_counted_and_in_no_total():

@@ -129,6 +129,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: str | None)
 )
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster: a scheduler's address, or `local`.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run of the same question stopped.")
+@click.option("--verbose", is_flag=True, help="List what is left out, and each warning of the readers.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
 @click.option("--parquet", type=_FILE, metavar="FILE", help="Write a row a session and policy.")
 @click.option("--html", type=_FILE, metavar="FILE", help="Write the report as one page with plots.")
@@ -155,6 +156,7 @@ def benchmark(
     jobs: int | None,
     dask: str | None,
     resume: bool,
+    verbose: bool,
     as_json: bool,
     parquet: Path | None,
     html: Path | None,
@@ -206,7 +208,7 @@ def benchmark(
             _write_parquet(rows, parquet, share=share)
         if html:
             _write_html(totals, rows, html, share=share)
-        _print(totals, as_json=as_json, share=share)
+        _print(totals, as_json=as_json, share=share, verbose=verbose)
 
 
 def _need_extra(parquet: Path | None, html: Path | None) -> None:
@@ -453,7 +455,7 @@ def _naming(path: Path) -> Generator[None]:
         raise InputError(message) from None
 
 
-def _print(totals: Totals, *, as_json: bool, share: bool) -> None:
+def _print(totals: Totals, *, as_json: bool, share: bool, verbose: bool) -> None:
     if as_json:
         from prunewise.replay.report import document
 
@@ -462,4 +464,5 @@ def _print(totals: Totals, *, as_json: bool, share: bool) -> None:
     from prunewise.replay.report import share as sharing
     from prunewise.replay.report import terminal
 
-    console.show(console.stdout(), *terminal.parts(sharing.anonymous(totals) if share else totals))
+    shown = sharing.anonymous(totals) if share else totals
+    console.show(console.stdout(), *terminal.parts(shown, verbose=verbose and not share))

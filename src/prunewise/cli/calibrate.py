@@ -63,25 +63,24 @@ def calibrate(*, paths: tuple[str, ...], write: bool, settings: str | None, as_j
 
 
 def _recordings(paths: tuple[str, ...]) -> list[Recording]:
-    """The sessions in these paths, copies and forks counted once.
+    """The sessions in these paths, what several hold counted once.
 
     Raises:
         InputError: there is none.
     """
     from prunewise.replay import corpus
-    from prunewise.replay.session import lineage_of
+    from prunewise.replay.copies import each_once
 
-    found: dict[str, Recording] = {}
+    found: list[Recording] = []
     for source in corpus.find(paths).sources:
         try:
-            for recording in corpus.load(source):
-                found.setdefault(lineage_of(recording) or f"{source.name} {recording.session}", recording)
+            found += corpus.load(source)
         except PrunewiseError as error:
             console.warn([f"left out: {error}"])
     if not found:
         message = "no session could be read: there is nothing to fit to"
         raise InputError(message)
-    return list(found.values())
+    return each_once(found)
 
 
 def _changes(result: Calibrated) -> dict[str, object]:

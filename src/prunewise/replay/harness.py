@@ -39,15 +39,23 @@ class Found(msgspec.Struct, frozen=True, rename="camel"):
         return Candidate(self.state, self.tail_tokens, self.tokens_removed, self.remaining_calls)
 
 
-def candidates(epoch: Epoch, rules: Rules, vocabulary: Vocabulary, cwd: str | None) -> list[Found]:
-    """Every candidate of one epoch, in the order in which they first could have been made."""
+def candidates(
+    epoch: Epoch, rules: Rules, vocabulary: Vocabulary, cwd: str | None, *, copied: bool = False
+) -> list[Found]:
+    """Every candidate of one epoch, in the order in which they first could have been made.
+
+    Where `copied` is set, the epoch begins with answers that count in another session: what could have been
+    made before the last of them is theirs.
+    """
     engine = Engine(rules, _reference, cwd=cwd, vocabulary=vocabulary)
     found: list[Found] = []
     seen: set[Target] = set()
-    read = 0
+    read = _copied(epoch) if copied else 0
+    engine.extend(epoch.messages[:read])
+    seen.update(one.target for one in engine.take_new())
     for number, call in enumerate(epoch.calls):
         engine.extend(epoch.messages[read : call.position])
-        read = call.position
+        read = max(read, call.position)
         # A target counts once, as what it was first proposed for.
         new = [one for one in engine.take_new() if one.target not in seen]
         if new:
@@ -58,6 +66,12 @@ def candidates(epoch: Epoch, rules: Rules, vocabulary: Vocabulary, cwd: str | No
                 _found(one, call.position, state, engine.tail_tokens(one.position), remaining) for one in new
             ]
     return found
+
+
+def _copied(epoch: Epoch) -> int:
+    """How many messages there are up to the last answer before the first call of its own."""
+    first = epoch.calls[0].position if epoch.calls else 0
+    return max((place + 1 for place in range(first) if epoch.messages[place].role == "assistant"), default=0)
 
 
 def _found(

@@ -1,8 +1,8 @@
 """What a replay has found so far, on disk: so that it can be gone on with, and read again in order.
 
-A journal is a file of JSON lines: what question it answers, then a line a file that was replayed, with
-the file's size and time. It grows only at its end, so a process may die at any moment; a line that is
-not whole counts for nothing. Knows nothing of what the rows say.
+A journal is a file of lines, each a digest and JSON: what question it answers, then a line a file that was
+replayed, with the file's size and time. It grows only at its end, so a process may die at any moment; a line
+that is not whole, or that its digest does not fit, counts for nothing. Knows nothing of what the rows say.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -24,6 +25,13 @@ _KEPT_SECONDS = 90 * 86400
 """Journals that nobody has gone on with for so long are removed."""
 
 
+class Copies(msgspec.Struct, frozen=True, order=True):
+    """The calls of one session that other sessions count, by number."""
+
+    session: str
+    calls: tuple[int, ...]
+
+
 class Done(msgspec.Struct, frozen=True, rename="camel"):
     """One file that was replayed."""
 
@@ -31,20 +39,24 @@ class Done(msgspec.Struct, frozen=True, rename="camel"):
     rows: tuple[SessionRow | ErrorRow, ...]
     left_out: int = 0
     """Sessions in it that were not asked for."""
+    copies: tuple[Copies, ...] = ()
+    """The calls in it that other files count."""
 
 
 class _Head(msgspec.Struct, frozen=True):
-    question: str
+    question: str = ""
 
 
 class _Key(msgspec.Struct, frozen=True):
     """A line without its rows."""
 
     source: Source
+    copies: tuple[Copies, ...] = ()
 
 
 class _Line(NamedTuple):
     source: Source
+    copies: tuple[Copies, ...]
     start: int
     end: int
 
@@ -72,8 +84,21 @@ def _clean(value: object) -> object:
     return value
 
 
-def _name(source: Source) -> str:
-    """The source's name as it stands in a line."""
+_DIGEST = 17
+
+
+def _digest(text: bytes) -> bytes:
+    return b"%s " % blake2b(text, digest_size=8).hexdigest().encode()
+
+
+def _checked(line: bytes) -> bytes | None:
+    """The JSON of a line; None where it is not as it was written."""
+    text = line[_DIGEST:-1]
+    return text if line[:_DIGEST] == _digest(text) else None
+
+
+def name_of(source: Source) -> str:
+    """A source's name as it stands in a line."""
     return str(_clean(source.name))
 
 
@@ -104,43 +129,44 @@ class Journal:
             if not line.endswith(b"\n"):
                 return
             start, self._end = self._end, self._end + len(line)
-            try:
-                if start == 0 and _decode_head(line).question != question:
-                    self._end = 0
-                    return
-                if start:
-                    source = _decode_key(line).source
-                    self._lines[source.name] = _Line(source, start, self._end)
-            except msgspec.MsgspecError:
-                if start == 0:
-                    self._end = 0
-                    return
+            text = _checked(line)
+            if start == 0 and (text is None or _decode_head(text).question != question):
+                self._end = 0
+                return
+            if start and text is not None:
+                key = _decode_key(text)
+                self._lines[key.source.name] = _Line(key.source, key.copies, start, self._end)
 
     def __contains__(self, source: Source) -> bool:
         """Whether this file was replayed, and is as it was then."""
-        known = self._lines.get(_name(source))
+        known = self._lines.get(name_of(source))
         return known is not None and (known.source.size, known.source.stamp) == (source.size, source.stamp)
 
     def __len__(self) -> int:
         return len(self._lines)
 
-    def add(self, source: Source, line: bytes) -> None:
+    def knows(self, source: Source, copies: tuple[Copies, ...]) -> bool:
+        """Whether this file was replayed, is as it was then, and the same of it counts elsewhere."""
+        return source in self and self._lines[name_of(source)].copies == copies
+
+    def add(self, source: Source, copies: tuple[Copies, ...], line: bytes) -> None:
         """Add what was found in a file, as `encode` has it."""
         start = self._end
         self._append(line)
-        self._lines[_name(source)] = _Line(source, start, self._end)
+        self._lines[name_of(source)] = _Line(source, copies, start, self._end)
 
     def _append(self, line: bytes) -> None:
         self._file.seek(self._end)
-        self._file.write(line + b"\n")
+        written = _digest(line) + line + b"\n"
+        self._file.write(written)
         self._file.flush()
-        self._end += len(line) + 1
+        self._end += len(written)
 
     def done(self, source: Source) -> Done:
         """What was found in a file."""
-        line = self._lines[_name(source)]
+        line = self._lines[name_of(source)]
         self._file.seek(line.start)
-        return decode(self._file.read(line.end - line.start))
+        return decode(self._file.read(line.end - line.start)[_DIGEST:])
 
     def rows(self, sources: Sequence[Source]) -> Rows:
         """The rows of these files."""

@@ -112,10 +112,14 @@ class SessionRow(msgspec.Struct, frozen=True, rename="camel", tag="session", tag
     started: float | None
     """Seconds since the epoch, where known."""
     lineage: str
-    """A digest of how the session began: resumed copies and forks of one conversation share it, and
-    count once in totals."""
+    """A digest of how the session began: resumed copies and forks of one conversation share it."""
     bytes: int
     llm_calls: int
+    """Its own: those that another session counts are not among them."""
+    copied: int
+    """LLM calls that it holds copies of, and that another session counts."""
+    aside: int
+    """LLM calls on other branches of it, which are not replayed."""
     tool_calls: int
     tool_errors: int
     compactions: int

@@ -12,10 +12,10 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
@@ -29,8 +29,9 @@ from prunewise import __version__, shell
 from prunewise.errors import InputError
 from prunewise.prices import PriceBook, Prices
 from prunewise.replay import corpus, policies
+from prunewise.replay.copies import Answers, answers_of, copied, without
 from prunewise.replay.corpus import Selection, Source, load, project_of
-from prunewise.replay.journal import Done, Journal, decode, encode
+from prunewise.replay.journal import Copies, Done, Journal, decode, encode, name_of
 from prunewise.replay.results import ErrorRow, Row, SessionRow
 from prunewise.replay.session import Question, replay
 from prunewise.settings import Settings
@@ -46,7 +47,18 @@ _PATIENCE_SECONDS = 10
 """How long a scheduler has to answer."""
 _DIED = "the process that replayed it died: perhaps there was not enough memory"
 
-Chunk = tuple[Source, ...]
+
+class Task(msgspec.Struct, frozen=True, order=True):
+    """A file to be replayed."""
+
+    source: Source
+    copies: tuple[Copies, ...] = ()
+    """What of it other files count."""
+
+
+Chunk = tuple[Task, ...]
+Work = Callable[[Chunk, "Inquiry"], list[bytes]]
+"""What is done with some files: lines, at least one for each."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -144,45 +156,81 @@ def run(
         InputError: `dask` is given, and there is no such cluster, or no dask.
     """
     wanted = [source for source in sources if inquiry.selection.may_hold(source)]
-    todo = [source for source in wanted if journal is None or source not in journal]
-    chunks = _chunks(todo, jobs)
-    workers = min(jobs, len(chunks))
-    if progress is not None:
-        progress.begin(len(todo), sum(source.size for source in todo), max(1, workers))
-    if journal is not None:
-        for source in wanted:
-            if source in journal:
-                yield from journal.done(source).rows
-    if dask is not None:
-        found = _on_dask(chunks, inquiry, dask, jobs)
-    elif workers > 1:
-        found = _in_processes(chunks, inquiry, workers)
-    else:
-        found = (replay_file(source, inquiry) for source in todo)
-    for line in found:
-        done = decode(line)
-        if journal is not None:
-            journal.add(done.source, line)
+    with _workers(jobs, dask) as spread:
+        tasks = _tasks(wanted, inquiry, spread)
+        todo = [task for task in tasks if journal is None or not journal.knows(task.source, task.copies)]
+        chunks = _chunks(todo, jobs)
         if progress is not None:
-            sessions = sum(isinstance(row, SessionRow) for row in done.rows)
-            progress.step(done.source.size, sessions, done.left_out)
-        yield from done.rows
+            size = sum(task.source.size for task in todo)
+            progress.begin(len(todo), size, max(1, min(jobs, len(chunks))))
+        if journal is not None:
+            known = {task.source for task in tasks} - {task.source for task in todo}
+            for source in wanted:
+                if source in known:
+                    yield from journal.done(source).rows
+        for line in spread(chunks, inquiry, replay_chunk):
+            done = decode(line)
+            if journal is not None:
+                journal.add(done.source, done.copies, line)
+            if progress is not None:
+                sessions = sum(isinstance(row, SessionRow) for row in done.rows)
+                progress.step(done.source.size, sessions, done.left_out)
+            yield from done.rows
 
 
-def _chunks(sources: Sequence[Source], jobs: int) -> list[Chunk]:
+def _chunks(tasks: Sequence[Task], jobs: int) -> list[Chunk]:
     """Files put together, so that a small one costs no journey of its own; the largest files first."""
-    most = min(_CHUNK_BYTES, sum(source.size for source in sources) // (_CHUNKS_A_WORKER * jobs))
-    files = max(1, min(_CHUNK_FILES, len(sources) // (_CHUNKS_A_WORKER * jobs)))
+    most = min(_CHUNK_BYTES, sum(task.source.size for task in tasks) // (_CHUNKS_A_WORKER * jobs))
+    files = max(1, min(_CHUNK_FILES, len(tasks) // (_CHUNKS_A_WORKER * jobs)))
     chunks: list[Chunk] = []
-    chunk: list[Source] = []
+    chunk: list[Task] = []
     size = 0
-    for source in sorted(sources, key=lambda source: (-source.size, source)):
-        if chunk and (size + source.size > most or len(chunk) >= files):
+    for task in sorted(tasks, key=lambda task: (-task.source.size, task)):
+        if chunk and (size + task.source.size > most or len(chunk) >= files):
             chunks.append(tuple(chunk))
             chunk, size = [], 0
-        chunk.append(source)
-        size += source.size
+        chunk.append(task)
+        size += task.source.size
     return [*chunks, tuple(chunk)] if chunk else chunks
+
+
+# ---------------------------------------------------------------- what several files hold
+
+
+class _Surveyed(msgspec.Struct, frozen=True):
+    """The answers in one file."""
+
+    source: str
+    sessions: tuple[Answers, ...]
+
+
+_decode_surveyed = msgspec.json.Decoder(_Surveyed).decode
+
+
+def _tasks(sources: Sequence[Source], inquiry: Inquiry, spread: _Spread) -> list[Task]:
+    """The files, each with the calls in it that another one counts."""
+    tasks = [Task(source) for source in sources]
+    named: list[tuple[tuple[str, str], Answers]] = []
+    for line in spread(_chunks(tasks, spread.jobs), inquiry, survey_chunk):
+        with suppress(msgspec.MsgspecError):  # what a process that died leaves
+            surveyed = _decode_surveyed(line)
+            named += [((surveyed.source, one.session), one) for one in surveyed.sessions]
+    copies: dict[str, list[Copies]] = {}
+    for (source, session), calls in copied(sorted(named, key=lambda one: one[0])).items():
+        copies.setdefault(source, []).append(Copies(session, calls))
+    return [Task(source, tuple(sorted(copies.get(name_of(source), ())))) for source in sources]
+
+
+def survey_chunk(chunk: Chunk, inquiry: Inquiry) -> list[bytes]:
+    """The answers in some files, a line for each; a file that cannot be read holds none."""
+    lines: list[bytes] = []
+    for task in chunk:
+        sessions: list[Answers] = []
+        with suppress(Exception):  # said when the file is replayed
+            found = load(task.source, inquiry.format, compaction=inquiry.compaction)
+            sessions += [answers_of(one) for one in found if inquiry.selection.takes(one, task.source)]
+        lines.append(msgspec.json.encode(_Surveyed(name_of(task.source), tuple(sessions))))
+    return lines
 
 
 # ---------------------------------------------------------------- one file
@@ -190,19 +238,21 @@ def _chunks(sources: Sequence[Source], jobs: int) -> list[Chunk]:
 
 def replay_chunk(chunk: Chunk, inquiry: Inquiry) -> list[bytes]:
     """What is found in some files, a line of the journal for each."""
-    return [replay_file(source, inquiry) for source in chunk]
+    return [replay_file(task.source, inquiry, task.copies) for task in chunk]
 
 
-def replay_file(source: Source, inquiry: Inquiry) -> bytes:
+def replay_file(source: Source, inquiry: Inquiry, copies: tuple[Copies, ...] = ()) -> bytes:
     """What is found in one file, as a line of the journal. Whatever goes wrong is a row."""
     question = _question(inquiry)
+    out = {one.session: one.calls for one in copies}
     rows: list[Row] = []
     left_out = 0
     try:
-        for recording in load(source, inquiry.format, compaction=inquiry.compaction):
-            if not inquiry.selection.takes(recording, source):
+        for found in load(source, inquiry.format, compaction=inquiry.compaction):
+            if not inquiry.selection.takes(found, source):
                 left_out += 1
                 continue
+            recording = without(found, out.get(found.session, ()))
             size = source.size if recording.source == source.name else 0
             try:
                 rows.append(replay(recording, question, size=size, project=project_of(recording, source)))
@@ -210,7 +260,7 @@ def replay_file(source: Source, inquiry: Inquiry) -> bytes:
                 rows.append(ErrorRow(recording.source, corpus.reason(error, source.name), size))
     except Exception as error:  # noqa: BLE001 - one bad file must not end the run
         rows.append(ErrorRow(source.name, corpus.reason(error, source.name), source.size))
-    return _line(Done(source, tuple(rows), left_out))
+    return _line(Done(source, tuple(rows), left_out, copies))
 
 
 def _line(done: Done) -> bytes:
@@ -220,7 +270,7 @@ def _line(done: Done) -> bytes:
         decode(line)
     except msgspec.MsgspecError as error:
         row = ErrorRow(done.source.name, f"a figure that is no number: {error}", done.source.size)
-        return encode(Done(done.source, (row,), done.left_out))
+        return encode(Done(done.source, (row,), done.left_out, done.copies))
     return line
 
 
@@ -254,38 +304,77 @@ def _prices_version() -> str:
 # ---------------------------------------------------------------- processes
 
 
-def _in_processes(chunks: Iterable[Chunk], inquiry: Inquiry, workers: int) -> Iterator[bytes]:
-    """Replay in several processes. Where one dies, the files it may have died of are tried alone."""
-    waiting = deque(chunks)
-    suspects: deque[Chunk] = deque()
-    while waiting:
-        lost = yield from _work(waiting, inquiry, workers)
-        suspects.extend((source,) for chunk in lost for source in chunk)
-    while suspects:
-        lost = yield from _work(suspects, inquiry, 1)
-        yield from (_died(source) for chunk in lost for source in chunk)
+class _Spread(Protocol):
+    """Does some work with files, wherever it is done: the lines as they come."""
+
+    jobs: int
+
+    def __call__(self, chunks: Sequence[Chunk], inquiry: Inquiry, work: Work) -> Iterator[bytes]:
+        """The lines, in no order."""
+        ...
 
 
-def _died(source: Source) -> bytes:
-    return encode(Done(source, (ErrorRow(source.name, _DIED, source.size),)))
+class _Here:
+    """In this process, or in several where there is work for them. Those stay until the run ends."""
+
+    def __init__(self, jobs: int, stack: ExitStack) -> None:
+        self.jobs = jobs
+        self._stack = stack
+        self._running: ProcessPoolExecutor | None = None
+
+    def __call__(self, chunks: Sequence[Chunk], inquiry: Inquiry, work: Work) -> Iterator[bytes]:
+        if min(self.jobs, len(chunks)) > 1:
+            return self._in_processes(chunks, inquiry, work)
+        return (line for chunk in chunks for task in chunk for line in work((task,), inquiry))
+
+    def _in_processes(self, chunks: Iterable[Chunk], inquiry: Inquiry, work: Work) -> Iterator[bytes]:
+        """Work in several processes. Where one dies, the files it may have died of are tried alone."""
+        waiting = deque(chunks)
+        suspects: deque[Chunk] = deque()
+        while waiting:
+            self._running = self._running or self._stack.enter_context(_pool(self.jobs))
+            lost = yield from _work(self._running, waiting, inquiry, work, _AHEAD * self.jobs)
+            suspects.extend((task,) for chunk in lost for task in chunk)
+            if lost:
+                self._running = None
+                self._stack.pop_all().close()
+        while suspects:
+            with _pool(1) as pool:
+                lost = yield from _work(pool, suspects, inquiry, work, 1)
+            yield from (_died(task) for chunk in lost for task in chunk)
 
 
-def _work(waiting: deque[Chunk], inquiry: Inquiry, workers: int) -> Generator[bytes, None, list[Chunk]]:
+@contextmanager
+def _workers(jobs: int, dask: str | None) -> Generator[_Spread]:
+    if dask is not None:
+        with _on_dask(dask, jobs) as spread:
+            yield spread
+        return
+    with ExitStack() as stack:
+        yield _Here(jobs, stack)
+
+
+def _died(task: Task) -> bytes:
+    row = ErrorRow(task.source.name, _DIED, task.source.size)
+    return encode(Done(task.source, (row,), copies=task.copies))
+
+
+def _work(
+    pool: ProcessPoolExecutor, waiting: deque[Chunk], inquiry: Inquiry, work: Work, ahead: int
+) -> Generator[bytes, None, list[Chunk]]:
     """Work off the queue until it is empty or a process dies; gives what was being worked on then."""
-    ahead = 1 if workers == 1 else _AHEAD * workers
     running: dict[Future[list[bytes]], Chunk] = {}
-    with _pool(workers) as pool:
-        while waiting or running:
-            try:
-                while waiting and len(running) < ahead:
-                    running[pool.submit(replay_chunk, waiting[0], inquiry)] = waiting[0]
-                    waiting.popleft()
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    lines = future.result()
-                    del running[future]
-                    yield from lines
-            except BrokenProcessPool:
-                return list(running.values())
+    while waiting or running:
+        try:
+            while waiting and len(running) < ahead:
+                running[pool.submit(work, waiting[0], inquiry)] = waiting[0]
+                waiting.popleft()
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                lines = future.result()
+                del running[future]
+                yield from lines
+        except BrokenProcessPool:
+            return list(running.values())
     return []
 
 
@@ -321,30 +410,42 @@ def _end_with(sentinel: Any) -> None:
 # ---------------------------------------------------------------- Dask
 
 
-def _on_dask(chunks: list[Chunk], inquiry: Inquiry, address: str, jobs: int) -> Iterator[bytes]:
-    """Replay on a Dask cluster, whose workers have to reach the same files."""
-    try:
-        import distributed
-    except ImportError:
-        message = "--dask needs its extra: pip install 'prunewise[dask]'"
-        raise InputError(message) from None
-    with _client(distributed, address, jobs) as client:
+class _OnDask:
+    """On a cluster, whose workers have to reach the same files."""
+
+    def __init__(self, distributed: Any, client: Any, jobs: int) -> None:
+        self.jobs = jobs
+        self._distributed = distributed
+        self._client = client
+
+    def __call__(self, chunks: Sequence[Chunk], inquiry: Inquiry, work: Work) -> Iterator[bytes]:
         waiting = deque(chunks)
         running: dict[Any, Chunk] = {}
-        finished: Any = distributed.as_completed()
-        workers = len(client.scheduler_info(n_workers=-1)["workers"])
+        finished: Any = self._distributed.as_completed()
+        workers = len(self._client.scheduler_info(n_workers=-1)["workers"])
         while waiting or running:
             while waiting and len(running) < _AHEAD * max(1, workers):
-                future = client.submit(replay_chunk, waiting[0], inquiry, pure=False)
+                future = self._client.submit(work, waiting[0], inquiry, pure=False)
                 running[future] = waiting.popleft()
                 finished.add(future)
             future = next(finished)
             chunk = running.pop(future)
             try:
                 yield from future.result()
-            except distributed.KilledWorker:
+            except self._distributed.KilledWorker:
                 yield from map(_died, chunk)
             future.release()
+
+
+@contextmanager
+def _on_dask(address: str, jobs: int) -> Generator[_Spread]:
+    try:
+        import distributed
+    except ImportError:
+        message = "--dask needs its extra: pip install 'prunewise[dask]'"
+        raise InputError(message) from None
+    with _client(distributed, address, jobs) as client:
+        yield _OnDask(distributed, client, jobs)
 
 
 @contextmanager

@@ -148,6 +148,8 @@ class _Replay:
             lineage_of(recording),
             size,
             len(calls),
+            recording.copied,
+            recording.aside,
             sum(isinstance(part, ToolCall) for part in parts),
             sum(isinstance(part, ToolResult) and part.is_error for part in parts),
             sum(epoch.ended_by == "compaction" for epoch in recording.epochs),
@@ -173,7 +175,9 @@ class _Replay:
         """The documented harness's candidates, epoch by epoch."""
         rules = Rules(self.question.settings)
         for epoch in self.recording.epochs:
-            yield from candidates(epoch, rules, self.recording.vocabulary, self.recording.cwd)
+            recording = self.recording
+            copied = bool(recording.copied)
+            yield from candidates(epoch, rules, recording.vocabulary, recording.cwd, copied=copied)
 
     def run(self, policy: Policy, ruler: Ruler) -> tuple[_Cuts, list[Loss]]:
         """What a policy cuts, told of the recalls that its cuts lead to, and what that loses."""
@@ -460,11 +464,14 @@ def _names(epoch: Epoch) -> dict[str, str]:
 
 
 def lineage_of(recording: Recording) -> str:
-    """A digest of everything up to the first answer, the answer included; empty where there is none."""
+    """A digest of everything up to the first answer, the answer and its time included; empty where there is
+    none. Copies and forks share it.
+    """
     for epoch in recording.epochs:
-        for call in epoch.calls:
-            begun = msgspec.json.encode([message.parts for message in epoch.messages[: call.position + 1]])
-            return blake2b(begun, digest_size=12).hexdigest()
+        for place, message in enumerate(epoch.messages):
+            if message.role == "assistant":
+                begun = [one.parts for one in epoch.messages[: place + 1]]
+                return blake2b(msgspec.json.encode([begun, message.time]), digest_size=12).hexdigest()
     return ""
 
 

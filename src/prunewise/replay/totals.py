@@ -337,8 +337,15 @@ class Totals(msgspec.Struct, frozen=True, rename="camel"):
     errors: tuple[ErrorRow, ...]
     excluded: tuple[LeftOut, ...]
     copies: tuple[LeftOut, ...]
+    """Sessions that hold nothing but copies of what others hold."""
     empty: tuple[LeftOut, ...]
     """Sessions without an LLM call that was answered."""
+    copied_calls: int
+    """LLM calls that are copies of calls of other sessions, and count there."""
+    aside_calls: int
+    """LLM calls on branches that were left; they are in no total."""
+    warned: tuple[str, ...]
+    """Each of the warnings."""
     all: Block
     long: Block
     sessions: tuple[SessionChange, ...]
@@ -418,6 +425,8 @@ class _Session(msgspec.Struct):
     lineage: str
     bytes: int
     llm_calls: int
+    copied: int
+    aside: int
     compactions: int
     warmth: str
     price_known: bool
@@ -433,11 +442,6 @@ class _Session(msgspec.Struct):
     def order(self) -> tuple[str, str]:
         """Sessions are taken in this order."""
         return (self.source, self.session)
-
-    @property
-    def length(self) -> tuple[int, int]:
-        """Of copies the longest counts."""
-        return (self.llm_calls, self.bytes)
 
     @property
     def empty(self) -> bool:
@@ -459,7 +463,7 @@ class _Gathering:
         self.sources: set[str] = set()
         self.bytes = 0
         self.formats: dict[str, int] = {}
-        self.warnings = 0
+        self.warned: list[str] = []
         self._worst: dict[str, list[WorstCase]] = {}
 
     def add(self, row: Row) -> None:
@@ -471,7 +475,7 @@ class _Gathering:
             self.errors.append(row)
             return
         self.formats[row.format] = self.formats.get(row.format, 0) + 1
-        self.warnings += len(row.warnings)
+        self.warned += row.warnings
         self.sessions.append(self._kept(row))
         for recall in row.worst:
             cases = self._worst.setdefault(recall.policy, [])
@@ -495,6 +499,8 @@ class _Gathering:
             row.lineage,
             row.bytes,
             row.llm_calls,
+            row.copied,
+            row.aside,
             row.compactions,
             row.warmth,
             row.price_known,
@@ -513,10 +519,10 @@ class _Gathering:
         self.sessions.sort(key=lambda one: one.order)
         empty = [one for one in self.sessions if one.empty]
         excluded = [one for one in self.sessions if one.excluded and not one.empty]
-        counted, copies = _without_copies(
-            [one for one in self.sessions if not one.empty and not one.excluded]
-        )
-        distinct, _ = _without_copies(self.sessions)
+        copies = [one for one in empty if one.copied]
+        empty = [one for one in empty if not one.copied]
+        counted = [one for one in self.sessions if not one.empty and not one.excluded]
+        distinct = [one for one in self.sessions if one.llm_calls or not one.copied]
         table = _Table(policies, counted)
         resampled = _Resampled(table)
         whole = table.block(0, resampled)
@@ -532,13 +538,16 @@ class _Gathering:
             formats=dict(sorted(self.formats.items())),
             warmth=_counts(one.warmth for one in counted),
             assumed_prices=sum(not one.price_known for one in counted),
-            warnings=self.warnings,
+            warnings=len(self.warned),
             with_loss=table.with_loss,
             baseline=_baseline(distinct),
             errors=tuple(sorted(self.errors, key=lambda one: one.source)),
             excluded=tuple(one.left_out() for one in excluded),
             copies=tuple(one.left_out() for one in copies),
             empty=tuple(one.left_out() for one in empty),
+            copied_calls=sum(one.copied for one in self.sessions),
+            aside_calls=sum(one.aside for one in self.sessions),
+            warned=tuple(sorted(self.warned)),
             all=whole,
             long=long_table.block(LONG, _Resampled(long_table)),
             sessions=table.changes(),
@@ -598,17 +607,6 @@ def _breakdown(figures: Figures) -> _Breakdown:
     )
     a, b, c, d, e = (_NOTHING_MISSED if one == _NOTHING_MISSED else one for one in missed)
     return _Breakdown(figures.removed_by_strategy, figures.removed_by_tool, (a, b, c, d, e))
-
-
-def _without_copies(sessions: Sequence[_Session]) -> tuple[list[_Session], list[_Session]]:
-    """The sessions to count, and those that are copies of one of them; both in order."""
-    longest: dict[str, _Session] = {}
-    for one in sessions:
-        if one.lineage and (one.lineage not in longest or one.length > longest[one.lineage].length):
-            longest[one.lineage] = one
-    counted = [one for one in sessions if not one.lineage or longest[one.lineage] is one]
-    copies = [one for one in sessions if one.lineage and longest[one.lineage] is not one]
-    return counted, copies
 
 
 def _counts(names: Iterable[str]) -> dict[str, int]:

@@ -30,7 +30,7 @@ def to_json(totals: Totals, share: bool = False) -> dict[str, Any]:  # noqa: FBT
     document = cast("dict[str, Any]", msgspec.to_builtins(shown))
     document["policies"] = [{"policy": name, "what": words.what(name)} for name in shown.policies]
     if share:
-        for key in ("errors", "excluded", "copies", "empty"):
+        for key in ("errors", "excluded", "copies", "empty", "warned"):
             document[key] = len(document[key])
     return cast("dict[str, Any]", _plain({"version": VERSION, **document}, share=share))
 

@@ -547,7 +547,7 @@ def _left_out(totals: Totals) -> Table | None:
         (_text(one.source), _text(f"off from recorded usage by {percent(one.baseline_error or 0.0)}"))
         for one in totals.excluded
     ]
-    rows += [(_text(one.source), _text("begins as a longer session does")) for one in totals.copies]
+    rows += [(_text(one.source), _text("a copy of what other sessions hold")) for one in totals.copies]
     rows += [(_text(one.source), _text("no answered LLM call")) for one in totals.empty]
     if not rows:
         return None

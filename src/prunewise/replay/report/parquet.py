@@ -36,6 +36,8 @@ _SESSION = {
     "lineage": _TEXT,
     "bytes": _WHOLE,
     "llm_calls": _WHOLE,
+    "copied": _WHOLE,
+    "aside": _WHOLE,
     "tool_calls": _WHOLE,
     "tool_errors": _WHOLE,
     "compactions": _WHOLE,

@@ -82,6 +82,7 @@ class Sharing:
             excluded=tuple(_left_out(one) for one in totals.excluded),
             copies=tuple(_left_out(one) for one in totals.copies),
             empty=tuple(_left_out(one) for one in totals.empty),
+            warned=("",) * len(totals.warned),
             all=whole,
             long=self._block(totals.long),
             sessions=tuple(
@@ -155,6 +156,8 @@ class Sharing:
             lineage="",
             bytes=row.bytes,
             llm_calls=row.llm_calls,
+            copied=row.copied,
+            aside=row.aside,
             tool_calls=row.tool_calls,
             tool_errors=row.tool_errors,
             compactions=row.compactions,

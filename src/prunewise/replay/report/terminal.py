@@ -37,9 +37,9 @@ def render(totals: Totals, console: Console) -> None:
     console.file.write(text)
 
 
-def parts(totals: Totals) -> Iterator[RenderableType]:
-    """The summary, piece by piece."""
-    yield from _read(totals)
+def parts(totals: Totals, *, verbose: bool = False) -> Iterator[RenderableType]:
+    """The summary, piece by piece; with `verbose` each session that is left out, and each warning."""
+    yield from _read(totals, verbose=verbose)
     if totals.all.sessions:
         yield from _comparison(totals)
         yield from _how(totals.all)
@@ -55,7 +55,7 @@ def parts(totals: Totals) -> Iterator[RenderableType]:
     yield from _verdict(totals)
 
 
-def _read(totals: Totals) -> Iterator[RenderableType]:
+def _read(totals: Totals, *, verbose: bool) -> Iterator[RenderableType]:
     counted = totals.all
     yield Text(
         f"{count(counted.sessions, 'session')} counted, {count(counted.llm_calls, 'LLM call')}", "bold"
@@ -66,6 +66,9 @@ def _read(totals: Totals) -> Iterator[RenderableType]:
         yield Text(f"Left out: {reason}", "yellow")
     if totals.warnings:
         yield Text(f"The readers gave {count(totals.warnings, 'warning')}.", "yellow")
+    if verbose:
+        for line in words.each_left_out(totals):
+            yield Text(one_line(line), "yellow", no_wrap=True, overflow="ignore")
     if not totals.with_loss:
         yield Text("Information loss was not looked for: no recall is charged anywhere.", "yellow")
     yield from words.basis(totals)

@@ -80,9 +80,26 @@ def left_out(totals: Totals) -> Iterable[str]:
         yield f"{many} whose simulated bill is off from recorded usage by more than 25%"
     if totals.copies:
         many = count(len(totals.copies), "session")
-        yield f"{many} that began as another one did (copies, forks): the longest counts"
+        yield f"{many} of copies alone"
     if totals.empty:
         yield f"{count(len(totals.empty), 'session')} without an answered LLM call"
+    if totals.copied_calls:
+        yield f"{count(totals.copied_calls, 'LLM call')} copied from other sessions, where they count"
+    if totals.aside_calls:
+        yield f"{count(totals.aside_calls, 'LLM call')} on branches that were left"
+
+
+def each_left_out(totals: Totals) -> Iterable[str]:
+    """The same one by one, and what the readers warned of."""
+    for error in totals.errors:
+        yield f"{error.source}: could not be replayed: {error.reason}"
+    for one in totals.excluded:
+        yield f"{one.source}: off from recorded usage by {percent(one.baseline_error or 0.0)}"
+    for one in totals.copies:
+        yield f"{one.source}: copies alone"
+    for one in totals.empty:
+        yield f"{one.source}: no answered LLM call"
+    yield from totals.warned
 
 
 def basis(totals: Totals) -> Iterable[str]:
