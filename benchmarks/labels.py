@@ -58,9 +58,12 @@ class Counts(NamedTuple):
 
 
 def read(path: Path = LABELS) -> list[Row]:
-    """The labelled rows."""
+    """The labelled rows. `settled` is the third reader's label, who read what the first two disagree on and a
+    part of the set `new`; elsewhere the first one's.
+    """
     with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    return [{**row, "settled": row["third"] or row["first"]} for row in rows]
 
 
 def verdicts(rows: Iterable[Row], folder: Path, rulers: Sequence[Ruler]) -> dict[str, tuple[bool, ...]]:
@@ -126,9 +129,9 @@ def counts(rows: Iterable[Row], finds: Callable[[Row], bool], reader: str = "fir
     return Counts(pairs[True, True], pairs[True, False], pairs[False, True])
 
 
-def agreement(rows: Iterable[Row]) -> tuple[int, float, float]:
-    """How many rows two readers labelled, the share on which they agree, and Cohen's kappa."""
-    pairs = [(row["first"], row["second"]) for row in rows if row["first"] and row["second"]]
+def agreement(rows: Iterable[Row], other: str = "second") -> tuple[int, float, float]:
+    """Rows that the first and another reader labelled, the share on which they agree, and Cohen's kappa."""
+    pairs = [(row["first"], row[other]) for row in rows if row["first"] and row[other]]
     if not pairs:
         return 0, math.nan, math.nan
     same = sum(one == other for one, other in pairs) / len(pairs)
@@ -179,8 +182,8 @@ def main() -> None:
     rows = read()
     rulers = (DETECTOR, UPPER)
     found = verdicts(rows, folder, rulers)
-    for reader in ("first", "second"):
-        print(f"Labels of the {reader} reader:\n")
+    for reader in ("settled", "first", "second"):
+        print(f"Labels, {reader}:\n")
         print("| rows | needed, partly, not | detector: precision | recall | F | upper: precision | recall |")
         print("|---|---|---|---|---|---|---|")
         for name, group in _groups([row for row in rows if row[reader]]):

@@ -51,6 +51,17 @@ FLOORS: dict[str, tuple[float, float, float, float]] = {
     "alone": (0.60, 0.80, 0.39, 0.80),
     "all": (0.68, 0.88, 0.39, 0.91),
 }
+SETTLED: dict[str, tuple[float, float, float, float]] = {
+    "set main": (0.67, 0.76, 0.32, 0.93),
+    "set holdout": (0.61, 0.97, 0.36, 0.97),
+    "set new": (0.56, 0.90, 0.47, 0.90),
+    "not set main": (0.51, 0.90, 0.39, 0.90),
+    "birth-trim": (0.69, 0.79, 0.30, 0.97),
+    "superseded": (0.52, 0.80, 0.42, 0.80),
+    "masked": (0.70, 0.97, 0.63, 0.97),
+    "alone": (0.59, 0.80, 0.39, 0.80),
+    "all": (0.57, 0.83, 0.35, 0.91),
+}
 SECOND: dict[str, tuple[float, float, float, float]] = {
     "set main": (0.56, 0.73, 0.27, 0.92),
     "set holdout": (0.61, 0.97, 0.36, 0.97),
@@ -67,7 +78,7 @@ measured, for groups in which at least five outputs were needed."""
     ("reader", "name", "floors"),
     [
         (reader, name, floors)
-        for reader, table in (("first", FLOORS), ("second", SECOND))
+        for reader, table in (("settled", SETTLED), ("first", FLOORS), ("second", SECOND))
         for name, floors in table.items()
     ],
 )
@@ -81,6 +92,15 @@ def test_rulers_agree_with_readers(
     )
     measured = (detector.precision, detector.recall, upper.precision, upper.recall)
     assert all(got >= floor for got, floor in zip(measured, floors, strict=True)), measured
+
+
+def test_the_third_reader_read_what_two_disagree_on(labels: ModuleType):
+    rows = labels.read()
+    differ = [row for row in rows if row["second"] and row["first"] != row["second"]]
+    assert len(differ) == 38
+    assert all(row["third"] for row in differ)
+    many, same, kappa = labels.agreement([row for row in rows if row["set"] == "new"], "third")
+    assert (many, round(same, 2), round(kappa, 2)) == (66, 0.86, 0.74)
 
 
 def test_readers_agree_as_far_as_is_said(labels: ModuleType):
