@@ -22,6 +22,10 @@ def failed(id: str) -> list[Native]:
     return used(id, "grep", A, error=True)
 
 
+def doubtful(id: str) -> list[Native]:
+    return used(id, "grep", A, "Error: no such file")
+
+
 CASES: dict[str, tuple[list[list[Native]], set[str]]] = {
     # messages; the calls whose results are stale
     "one call": ([ok("1")], set()),
@@ -34,6 +38,11 @@ CASES: dict[str, tuple[list[list[Native]], set[str]]] = {
     "a failure between successes": ([ok("1"), failed("2"), ok("3")], {"1", "2"}),
     "failures after a success": ([ok("1"), failed("2"), failed("3")], {"2"}),
     "failures around a success": ([failed("1"), ok("2"), failed("3")], {"1"}),
+    "failures after one that may have failed": ([doubtful("1"), failed("2"), failed("3")], {"2"}),
+    "a failure after one that may have failed": ([doubtful("1"), failed("2")], set()),
+    "both after a success": ([ok("1"), doubtful("2"), failed("3")], set()),
+    "a success after both": ([failed("1"), doubtful("2"), ok("3")], {"1", "2"}),
+    "two that may have failed": ([doubtful("1"), doubtful("2"), failed("3")], {"1"}),
     "other arguments": ([ok("1"), used("2", "grep", {"path": "g"})], set()),
     "more arguments": ([ok("1"), used("2", "grep", {"path": "f", "limit": 1})], set()),
     "another tool": ([ok("1"), used("2", "find", A)], set()),

@@ -1,7 +1,9 @@
 """Deduplication: the same tool called again with canonically identical arguments.
 
-Of each group the newest stays, and where that one may have failed the newest successful one too, and where
-that one was cut short the newest whole one. Says nothing about content: two outputs of one call may differ.
+Of each group the newest stays, and where that one failed the newest that may not have, where that one may
+have failed the newest successful one, and where that one was cut short the newest whole one.
+
+Says nothing about content: two outputs of one call may differ.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from prunewise.transcript import TOOL_RESULT, Exchange, Transcript
 
 
 class Dedupe:
-    """Keeps, for each call, the one or two exchanges that still stand in full."""
+    """Keeps, for each call, the few exchanges that still stand in full."""
 
     name = "dedupe"
 
@@ -45,8 +47,9 @@ class Dedupe:
         self._seen = len(exchanges)
 
 
-def _orders(group: tuple[Exchange, ...]) -> tuple[list[int], list[int], list[int]]:
-    """The call orders of all of a group, of the successful ones, and of those that are whole as well."""
-    good = [one for one in group if one.outcome == "succeeded"]
+def _orders(group: tuple[Exchange, ...]) -> list[list[int]]:
+    """The call orders of all of a group, of those that may be successful, that are, and are whole too."""
+    likely = [one for one in group if one.outcome != "failed"]
+    good = [one for one in likely if one.outcome == "succeeded"]
     whole = [one for one in good if not is_cut(one.result.text)]
-    return [one.order for one in group], [one.order for one in good], [one.order for one in whole]
+    return [[one.order for one in some] for some in (group, likely, good, whole)]
