@@ -32,7 +32,7 @@ class Store(Protocol):
     """The conversation's id: references and decisions are its own."""
 
     def reference(self, message: str, call_id: str) -> str | None:
-        """The recall reference of a result (or shell output), the same every time.
+        """The recall reference of a result (or shell output), the same every time, and of no other output.
 
         None where no original can be promised: then no marker may go out for it. It holds no white
         space and no brackets, and does not end as the full form does (`markers.is_reference`).

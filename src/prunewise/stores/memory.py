@@ -30,7 +30,9 @@ class Memory:
         """One that no other output has; None where none can stand in a marker."""
         plain, output = call_id or message, (message, call_id)
         for reference in (plain, f"{plain}@{message}") if plain else ():
-            if is_reference(reference) and self._of_call.setdefault(reference, output) == output:
+            held = self._originals.get(reference)
+            is_free = is_reference(reference) and (held is None or held.message == message)
+            if is_free and self._of_call.setdefault(reference, output) == output:
                 return reference
         return None
 
