@@ -287,6 +287,32 @@ SAME: dict[str, tuple[str, Json, Json]] = {
     ),
     "Chat": ("openai-chat", user("a"), user([{**TEXT, **CACHED}])),
     "Chat, on the message": ("openai-chat", user("a"), user("a", **CACHED)),
+    "Chat, a breakpoint of OpenAI's": (
+        "openai-chat",
+        user("a"),
+        user([{**TEXT, "prompt_cache_breakpoint": {"mode": "explicit"}}]),
+    ),
+    "a breakpoint beside other blocks": ("anthropic", user([TEXT, SHOT]), user([{**TEXT, **CACHED}, SHOT])),
+    "a result's text and a breakpoint beside other blocks": (
+        "anthropic",
+        user([answered("a"), TEXT]),
+        user([answered([{**TEXT, **CACHED}]), TEXT]),
+    ),
+    "an item's breakpoint": (
+        "openai-responses",
+        user("a"),
+        user([{"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}]),
+    ),
+    "an item's output": (
+        "openai-responses",
+        {"type": "function_call_output", "call_id": "c", "output": "a"},
+        {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "a"}]},
+    ),
+    "a custom tool's output": (
+        "openai-responses",
+        {"type": "custom_tool_call_output", "call_id": "c", "output": "a"},
+        {"type": "custom_tool_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "a"}]},
+    ),
     "an item's text": ("openai-responses", user("a"), user([{"type": "input_text", "text": "a"}])),
     "an item's type": ("openai-responses", user("a"), user("a", type="message")),
     "an answer's text": (
@@ -303,6 +329,7 @@ def test_the_same_in_another_shape(name: str, old: Json, new: Json):
     assert old != new
     assert wire.same(old, new)
     assert wire.same(new, old)
+    assert wire.normalised([old]) == wire.normalised([new])
     assert wire.read(old, "m0") == wire.read(new, "m0"), "so that edits of the one fit the other"
 
 
@@ -323,6 +350,29 @@ OTHERS: dict[str, tuple[str, Json, Json]] = {
         "anthropic",
         user([CALL]),
         user([{**CALL, "input": {"content": "a", **CACHED}}]),
+    ),
+    "an argument that is called as OpenAI's is": (
+        "anthropic",
+        user([CALL]),
+        user([{**CALL, "input": {"content": "a", "prompt_cache_breakpoint": {}}}]),
+    ),
+    "a text with more to it": ("anthropic", user("a"), user([{**TEXT, "citations": []}])),
+    "a text without a text": ("anthropic", user([{"type": "text", "text": None}]), user(None)),
+    "a block of another kind": ("anthropic", user("a"), user([{"type": "thought", "text": "a"}])),
+    "a result without content": (
+        "anthropic",
+        user([answered("")]),
+        user([{"type": "tool_result", "tool_use_id": "c"}]),
+    ),
+    "a result within one": (
+        "anthropic",
+        user([answered([answered("a")])]),
+        user([answered([answered("b")])]),
+    ),
+    "an item's text of another kind": (
+        "openai-responses",
+        user("a"),
+        user([{"type": "output_text", "text": "a"}]),
     ),
     "no message": ("anthropic", user("a"), "a"),
     "no block": ("anthropic", user(["a"]), user([TEXT])),
@@ -346,6 +396,7 @@ OTHERS: dict[str, tuple[str, Json, Json]] = {
 def test_what_is_not_the_same(name: str, old: Json, new: Json):
     assert not formats.named(name).same(old, new)
     assert not formats.named(name).same(new, old)
+    assert formats.named(name).normalised([old]) != formats.named(name).normalised([new])
 
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses"])
@@ -368,4 +419,7 @@ def test_a_result_that_is_found_to_answer_another_call_is_another(name: str):
 
 @given(st.sampled_from(NAMES), json_values)
 def test_anything_is_the_same_as_its_copy(name: str, value: Json):
-    assert formats.named(name).same(value, copy.deepcopy(value))
+    wire, before = formats.named(name), copy.deepcopy(value)
+    assert wire.same(value, before)
+    assert wire.normalised([value]) == wire.normalised([before])
+    assert value == before, "what came in is never changed"

@@ -47,8 +47,27 @@ class Format(Protocol):
         """The image blocks of the result that is this part, as the host has them; none of any other part."""
         ...
 
+    @property
+    def fixed(self) -> Sequence[str]:
+        """The fields of a request body that hold its fixed prefix, the model apart."""
+        ...
+
+    @property
+    def held(self) -> Sequence[str]:
+        """The fields of a request body that name what the provider holds and puts before the messages."""
+        ...
+
+    def normalised(self, request: Any) -> list[Any]:
+        """The messages of a request body, or of a bare list of them, in their normal form: JSON that is
+        equal for all shapes in which a message says the same. What only its neighbours tell is left out.
+
+        Raises:
+            InputError: there is no list of messages.
+        """
+        ...
+
     def same(self, old: Native, new: Native) -> bool:
-        """Whether a message is the same to the model as before: equal, or told in another shape.
+        """Whether a message is the same to the model as before: of the same normal form and the same call.
 
         Two that are the same are read into equal parts, so that edits of the one fit the other.
 

@@ -22,13 +22,13 @@ from prunewise.formats.reading import (
     fields,
     items,
     listed,
+    normalised,
     objects,
     opaque,
     piece,
     pieces,
     purged,
     relisted,
-    same_message,
     string,
 )
 from prunewise.transcript import (
@@ -64,6 +64,8 @@ class AnthropicFormat:
 
     name: str = NAME
     vocabulary: tools.Vocabulary = tools.GENERIC
+    fixed: Sequence[str] = ("system", "tools")
+    held: Sequence[str] = ("thread",)
 
     def messages(self, request: Json) -> Sequence[Native]:
         """The messages of a request body, or of a bare list of them.
@@ -114,9 +116,13 @@ class AnthropicFormat:
             return ()
         return tuple([one for one in items(block.get("content")) or () if isinstance(_piece(one), Image)])
 
+    def normalised(self, request: Json) -> list[Json]:
+        """The messages in their normal form, see `reading.normalised`."""
+        return [normalised(native) for native in listed(request, _KEY)]
+
     def same(self, old: Native, new: Native) -> bool:
-        """Whether they say the same, in whatever shape; see `reading.same_message`."""
-        return same_message(old, new)
+        """Whether they say the same, in whatever shape."""
+        return old is new or old == new or normalised(old) == normalised(new)
 
 
 ANTHROPIC = AnthropicFormat()

@@ -65,6 +65,8 @@ class GeminiFormat:
 
     name: str = NAME
     vocabulary: tools.Vocabulary = tools.GENERIC_GEMINI
+    fixed: Sequence[str] = ("systemInstruction", "system_instruction", "tools")
+    held: Sequence[str] = ("cachedContent", "cached_content")
 
     def messages(self, request: Json) -> Sequence[Native]:
         """The contents of a request body, or of a bare list of them.
@@ -114,6 +116,10 @@ class GeminiFormat:
         parts = items(native.get("parts")) or ()
         answers = _inner(parts[part], _ANSWER) if 0 <= part < len(parts) else ()
         return tuple([one for answer in answers for one in _files(answer)])
+
+    def normalised(self, request: Json) -> list[Json]:
+        """The contents as they are: they have one shape."""
+        return [unlinked(native)[0] for native in listed(request, _KEY)]
 
     def same(self, old: Native, new: Native) -> bool:
         """Whether they are equal; contents have one shape."""

@@ -21,13 +21,13 @@ from prunewise.formats.reading import (
     image_from_url,
     items,
     listed,
+    normalised,
     objects,
     opaque,
     piece,
     pieces,
     purged_text,
     relisted,
-    same_message,
     string,
     unlinked,
 )
@@ -70,6 +70,8 @@ class OpenAIChatFormat:
 
     name: str = NAME
     vocabulary: tools.Vocabulary = tools.GENERIC
+    fixed: Sequence[str] = ("tools", "functions")
+    held: Sequence[str] = ()
 
     def messages(self, request: Json) -> Sequence[Native]:
         """The messages of a request body, or of a bare list of them.
@@ -121,12 +123,16 @@ class OpenAIChatFormat:
             return ()
         return tuple([one for one in items(native.get("content")) or () if isinstance(_piece(one), Image)])
 
+    def normalised(self, request: Json) -> list[Json]:
+        """The messages in their normal form, see `reading.normalised`."""
+        return [normalised(unlinked(native)[0]) for native in listed(request, _KEY)]
+
     def same(self, old: Native, new: Native) -> bool:
-        """Whether they say the same of the same call, in whatever shape; see `reading.same_message`."""
+        """Whether they say the same of the same call, in whatever shape."""
         if old is new:
             return True
         (before, ids), (now, ids_now) = unlinked(old), unlinked(new)
-        return ids == ids_now and same_message(before, now)
+        return ids == ids_now and (before == now or normalised(before) == normalised(now))
 
 
 OPENAI_CHAT = OpenAIChatFormat()

@@ -28,10 +28,12 @@ from prunewise.formats.reading import (
     opaque,
     piece,
     pieces,
+    plain,
     purged_text,
     relisted,
     string,
     unlinked,
+    unmarked,
 )
 from prunewise.transcript import (
     TOOL_INPUT,
@@ -91,6 +93,8 @@ class OpenAIResponsesFormat:
 
     name: str = NAME
     vocabulary: tools.Vocabulary = tools.GENERIC
+    fixed: Sequence[str] = ("instructions", "tools", "prompt")
+    held: Sequence[str] = ("previous_response_id", "conversation")
 
     def messages(self, request: Json) -> Sequence[Native]:
         """The items of a request body, or of a bare list of them; none where the input is one string.
@@ -152,27 +156,38 @@ class OpenAIResponsesFormat:
         blocks = items(output if found is None else found.get("content"))
         return tuple([one for one in blocks or () if isinstance(_piece(one), Image)])
 
+    def normalised(self, request: Json) -> list[Json]:
+        """The items in their normal form: without breakpoints, a text alone as a string, each message with
+        its type. An input that is one string is one message of the user's.
+        """
+        if _is_one_string(request):
+            request = [{"role": "user", "content": request[_KEY]}]
+        return [_normalised(unlinked(native)[0]) for native in listed(request, _KEY)]
+
     def same(self, old: Native, new: Native) -> bool:
         """Whether they say the same: a message's text may stand alone, and its type may be left out."""
         if old is new or old == new:
             return True
         (before, ids), (now, ids_now) = unlinked(old), unlinked(new)
-        return ids == ids_now and _told(before) == _told(now)
+        return ids == ids_now and _normalised(before) == _normalised(now)
 
 
 OPENAI_RESPONSES = OpenAIResponsesFormat()
 
 
-def _told(item: Json) -> Json:
-    """An item as it is told at length, where it is a message."""
-    found = fields(item)
-    if found is None or string(found.get("type", "message")) != "message":
-        return item
-    content = found.get("content")
-    if type(content) is str:
-        kind = "output_text" if found.get("role") == "assistant" else "input_text"
-        content = [{"type": kind, "text": content}]
-    return {**found, "type": "message", "content": content}
+def _normalised(item: Json) -> Json:
+    bare = unmarked(item)
+    if bare.__class__ is not dict:
+        return bare
+    kind: Json = bare.get("type", "message")
+    if kind == "message":
+        text = "output_text" if bare.get("role") == "assistant" else "input_text"
+        return {**bare, "type": kind, "content": plain(bare.get("content"), text)}
+    if bare.get("output").__class__ is list and (
+        kind == "function_call_output" or kind == "custom_tool_call_output"
+    ):
+        return {**bare, "output": plain(bare["output"], "input_text")}
+    return bare
 
 
 def _is_one_string(request: Json) -> bool:

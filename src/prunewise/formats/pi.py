@@ -55,6 +55,8 @@ class PiFormat:
 
     name: str = NAME
     vocabulary: tools.Vocabulary = tools.PI
+    fixed: Sequence[str] = ()
+    held: Sequence[str] = ()
 
     def messages(self, request: _Json) -> Sequence[Native]:
         """The messages: a bare list of them, or what stands under `messages` (as in pi's context event).
@@ -139,6 +141,10 @@ class PiFormat:
         if part != 0 or native.get("role") != "toolResult" or not isinstance(content, list):
             return ()
         return tuple(attached(cast("list[_Json]", content)))
+
+    def normalised(self, request: _Json) -> list[_Json]:
+        """The messages as they are: pi's have one shape."""
+        return list(self.messages(request))
 
     def same(self, old: Native, new: Native) -> bool:
         """Whether they are equal; pi's messages have one shape."""

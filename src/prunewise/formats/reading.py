@@ -151,37 +151,48 @@ def relisted(request: Json, key: str, messages: Sequence[Native]) -> Json:
     return plain
 
 
-def same_message(old: Json, new: Json) -> bool:
-    """Whether two messages with content blocks say the same: a text that stands alone is the one text
-    block of a list, and cache breakpoints (`cache_control`), which clients move on, are no content.
-
-    Raises:
-        RecursionError: they are nested beyond what can be compared.
-    """
-    if old is new or old == new:
-        return True
-    one, other = fields(old), fields(new)
-    return one is not None and other is not None and _told(one) == _told(other)
+_BREAKPOINTS = frozenset({"cache_control", "prompt_cache_breakpoint"})
+"""The fields that mark a cache breakpoint. Clients move them from request to request."""
 
 
-def _told(message: dict[str, Json]) -> dict[str, Json]:
-    """A message, or a result in it, as it is told at length and without breakpoints."""
-    bare = {key: value for key, value in message.items() if key != "cache_control"}
-    content = bare.get("content")
-    if type(content) is str:
-        bare["content"] = [{"type": "text", "text": content}]
-    elif isinstance(content, list):
-        bare["content"] = [_told_block(block) for block in cast("list[Json]", content)]
-    return bare
-
-
-def _told_block(block: Json) -> Json:
-    found = fields(block)
-    if found is None:
+def unmarked(block: Json) -> Json:
+    """A message, block or tool without its cache breakpoint, which is no content."""
+    if block.__class__ is not dict or _BREAKPOINTS.isdisjoint(block):
         return block
-    if found.get("type") == "tool_result":
-        return _told(found)
-    return {key: value for key, value in found.items() if key != "cache_control"}
+    return {key: value for key, value in block.items() if key not in _BREAKPOINTS}
+
+
+def plain(content: Json, kind: str = "text") -> Json:
+    """The normal form of content: its blocks without cache breakpoints, or a string where they are one
+    block of this kind that is nothing but a text.
+    """
+    if content.__class__ is not list:
+        return content
+    blocks: list[Json] = [unmarked(block) for block in content]
+    if len(blocks) == 1:
+        only = blocks[0]
+        if only.__class__ is dict and only.keys() == _TEXT_BLOCK and only["type"] == kind:
+            text: Json = only["text"]
+            return text if text.__class__ is str else blocks
+    return blocks
+
+
+_TEXT_BLOCK = {"type", "text"}
+
+
+def normalised(message: Json) -> Json:
+    """The normal form of a message, of its content, and of the results in that; see `plain`. Nothing
+    within an argument or an object is touched.
+    """
+    bare = unmarked(message)
+    if bare.__class__ is not dict or bare.get("content").__class__ is not list:
+        return bare
+    content: Json = plain(bare["content"])
+    if content.__class__ is list:
+        for index, block in enumerate(content):
+            if block.__class__ is dict and block.get("type") == "tool_result" and "content" in block:
+                content[index] = {**block, "content": plain(block["content"])}
+    return {**bare, "content": content}
 
 
 class Linked(Mapping[str, Any]):
