@@ -20,7 +20,7 @@ export NO_MKDOCS_2_WARNING := 1
 # The sans-I/O core: every room above stores/ in docs/explanation/architecture.md, and conversation.
 # Its lines and branches are all tested.
 CORE_ROOMS := errors wording tools canonical transcript tokens prices cache settings markers ledger strategies \
-              protections masking gates engine recording tally shell condense priced conversation outcomes
+              protections masking gates engine recording tally shell condense priced conversation outcomes holding
 comma := ,
 empty :=
 space := $(empty) $(empty)

@@ -1,6 +1,7 @@
 """Markers: every kind gives its reference back, whatever tools, paths and commands are called."""
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -366,3 +367,43 @@ def test_what_tells_most_stands_before_the_names():
         marker = markers.indexed("grep", 1234, markers.OLD, "#7", index, gist=gist)
         assert marker == head + left
         assert markers.reference_in(marker) == "#7"
+
+
+# ---------------------------------------------------------------- masking: the lines that a read showed
+
+FOUR = "a\nb\nc\nd"
+
+SHOWN: dict[str, tuple[dict[str, Any], str, str]] = {
+    # arguments, output; what the marker says behind the path
+    "all": ({}, FOUR, "lines 1-4, "),
+    "a part": ({"offset": 5, "limit": 4}, FOUR, "lines 5-8, "),
+    "fewer than asked for": ({"offset": 5, "limit": 90}, FOUR, "lines 5-8, "),
+    "the host's note is no line": (
+        {},
+        FOUR + "\n\n[Showing lines 1-4 of 90. Use offset=5 to continue.]",
+        "lines 1-4, ",
+    ),
+    "a line feed at the end is none": ({}, FOUR + "\n", "lines 1-4, "),
+    "numbered": ({"offset": 7}, "     7\ta\n     8\tb", "lines 7-8, "),
+    "a negative offset": ({"offset": -4}, FOUR, ""),
+    "an offset in words": ({"offset": "4"}, FOUR, ""),
+    "a negative limit": ({"limit": -4}, FOUR, ""),
+    "a middle that was left out": ({}, "a\n[2,000 lines omitted]\nd", ""),
+    "a stub": ({}, "File unchanged since last read", ""),
+    "a failure that is not flagged": ({}, "Error: EACCES", ""),
+    "nothing": ({}, "\n", ""),
+}
+
+
+@pytest.mark.parametrize(("arguments", "text", "lines"), SHOWN.values(), ids=SHOWN)
+def test_a_masked_read_names_the_lines_that_it_showed(arguments: dict[str, Any], text: str, lines: str):
+    (exchange,) = build.transcript(build.read("c", "f", text, **arguments)).exchanges
+    marker = markers.mask(exchange, tools.PI, "#1")
+    assert marker.startswith(
+        f"[prunewise: read output left out: f, {lines}{len(text)} characters; recall #1 "
+    )
+
+
+def test_a_masked_read_names_no_lines_where_hosts_count_differently():
+    (exchange,) = build.transcript(build.read("c", "f", FOUR, offset=3), vocabulary=tools.GENERIC).exchanges
+    assert markers.mask(exchange, tools.GENERIC, "#1").startswith("[prunewise: read output left out: f, 7 ")

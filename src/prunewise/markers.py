@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from prunewise.holding import holding
 from prunewise.tokens import utf16_length
-from prunewise.tools import FileOperation, Vocabulary, lines_asked
+from prunewise.tools import FileOperation, Vocabulary
 from prunewise.transcript import Exchange, Shell
 from prunewise.wording import count
 
@@ -156,8 +157,13 @@ def mask(exchange: Exchange, vocabulary: Vocabulary, reference: str) -> str:
     text = exchange.result.text
     call = exchange.call
     if exchange.operation is not None and exchange.operation.action == "read":
-        is_known = len(lines_asked(vocabulary, call.arguments)[0]) == 1
-        return masked_read(exchange.operation, text, reference, names_lines=is_known)
+        held = holding(exchange, exchange.operation, vocabulary)
+        is_known = len(held.firsts) == 1 and held.count > 0 and not held.is_cut
+        if not is_known or exchange.outcome != "succeeded":
+            return masked_read(exchange.operation, text, reference, names_lines=False)
+        first, last = held.least
+        shown = FileOperation("read", exchange.operation.path, first, last)
+        return masked_read(shown, text, reference)
     if call.name.lower() in vocabulary.shell:
         command = call.arguments.get(vocabulary.command)
         code = exit_code(exchange, vocabulary)

@@ -516,13 +516,8 @@ def test_a_claim_is_true_of_any_history(steps: list[Any], vocabulary: tools.Voca
         else:
             arguments = {"path": path} | ({"offset": offset, "limit": limit} if name == "read" else {})
         natives += build.used(str(number), name, arguments, output, error=error)
-        texts.append(
-            [
-                line.strip().rpartition("\t")[2]
-                for line in output.split("\n")
-                if line.strip() not in ("", _NOTICE, _MARK)
-            ]
-        )
+        lines = [line.strip().rpartition("\t")[2] for line in output.split("\n") if line.strip()]
+        texts.append([line for line in lines if line.startswith("line ")])
         changes = name in ("write", "edit") or (name == "bash" and command in _CHANGES)
         went_well = not error and kind != "failed"
         changed.append(path if changes and went_well else None)

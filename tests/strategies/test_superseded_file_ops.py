@@ -78,6 +78,18 @@ CASES: dict[str, tuple[list[list[Native]], dict[str, str]]] = {
     "offset 1 without a limit is all of it": ([read("1", "f"), read("2", "f", offset=1)], {"1": R}),
     "an offset of 0 is as if absent": ([read("1", "f"), read("2", "f", offset=0)], {"1": R}),
     "a negative limit is as if absent": ([read("1", "f"), read("2", "f", limit=-5)], {"1": R}),
+    "lines that are not known, by the whole file": (
+        [read("1", "f", rows(90, 99), offset=-10), read("2", "f", rows(1, 60))],
+        {"1": R},
+    ),
+    "lines that are not known, by fewer lines": (
+        [read("1", "f", rows(90, 99), offset=-10), read("2", "f", rows(1, 9))],
+        {},
+    ),
+    "lines that are not known, by a part": (
+        [read("1", "f", rows(90, 99), offset=-10), read("2", "f", rows(1, 60), limit=60)],
+        {},
+    ),
     "a limit in words leaves open what was read": (
         [read("1", "f", rows(1, 9), limit="10"), read("2", "f", rows(1, 5), limit=5)],
         {},

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prunewise.holding import is_cut
 from prunewise.markers import DUPLICATE
-from prunewise.strategies.holding import is_cut
 from prunewise.strategies.stale import Stale
 from prunewise.transcript import TOOL_RESULT, Exchange, Transcript
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from prunewise.holding import Holding, holding
 from prunewise.markers import CHANGED_AFTER, CHANGED_AGAIN, READ_AGAIN
-from prunewise.strategies.holding import Holding, holding
 from prunewise.strategies.sorting import is_proven, script_of
 from prunewise.strategies.stale import Stale
 from prunewise.tools import FileOperation
