@@ -21,6 +21,7 @@ DECISION = "dynamic-context-pruning:decision"
 RESTORE = "dynamic-context-pruning:restore"
 STATS = "dynamic-context-pruning:stats"
 MASKING = "prunewise:masking"
+SENT_WHOLE = "prunewise:sent-whole"
 MANUAL = "manual"
 """The strategy id of a prune that a person asked for."""
 
@@ -118,13 +119,22 @@ class Masking(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     created_at: str = ""
 
 
-Entry = Decision | Restore | Savings | Masking
+class SentWhole(msgspec.Struct, frozen=True, rename="camel"):
+    """Requests that the host sent without any edit, whatever stood: the engine was late, or was not there."""
+
+    request_ids: tuple[str, ...]
+    """For each the id of its last message."""
+    created_at: str = ""
+
+
+Entry = Decision | Restore | Savings | Masking | SentWhole
 
 _TYPES: dict[str, type[Entry]] = {
     DECISION: Decision,
     RESTORE: Restore,
     STATS: Savings,
     MASKING: Masking,
+    SENT_WHOLE: SentWhole,
 }
 
 
@@ -201,6 +211,8 @@ class Ledger(msgspec.Struct, frozen=True):
     markers: frozenset[tuple[tuple[str, Kind], str]] = frozenset()
     """Every text that has stood in for a target (a shell's without its name), restored ones too. A host may
     send one back as the output; nothing else that looks like a marker is one."""
+    sent_whole: frozenset[str] = frozenset()
+    """The requests that went out without any edit, by the ids of their last messages."""
 
     @property
     def removed_by_strategy(self) -> dict[str, int]:
@@ -224,6 +236,7 @@ def fold(entries: Iterable[Entry]) -> Ledger:
     masks: dict[tuple[str, Kind], Mask] = {}
     request_id: str | None = None
     markers: set[tuple[tuple[str, Kind], str]] = set()
+    sent_whole: set[str] = set()
     for entry in entries:
         match entry:
             case Decision():
@@ -244,6 +257,8 @@ def fold(entries: Iterable[Entry]) -> Ledger:
                     shell = mask.kind == SHELL_OUTPUT  # a host that sends its marker back may name it anew
                     markers.add((("" if shell else mask.id, mask.kind), mask.placeholder))
                 request_id = entry.request_id or request_id
+            case SentWhole():
+                sent_whole.update(entry.request_ids)
             case _:
                 savings.append(entry)
     standing: dict[Target, Decision] = {}
@@ -260,6 +275,7 @@ def fold(entries: Iterable[Entry]) -> Ledger:
         masks,
         request_id,
         frozenset(markers),
+        frozenset(sent_whole),
     )
 
 

@@ -196,6 +196,9 @@ class _Sums:
     def get(self, position: int) -> float:
         return self._at.get(position, 0.0)
 
+    def positions(self) -> list[int]:
+        return [position for position, value in self._at.items() if value]
+
     def put(self, position: int, value: float) -> None:
         if self._in_order and (not self._positions or position > self._positions[-1]):
             self._positions.append(position)
@@ -233,8 +236,8 @@ class Tally:
         """The messages in it."""
         self._would_be = 0
         """The messages in the last one that would have gone out without pruning."""
-        self._changed: int | None = None
-        """The first message that has changed since, of those in it."""
+        self._before: dict[int, float] = {}
+        """What was out of messages in it that have changed since, by position."""
         self._sent: int | None = None
 
     def __len__(self) -> int:
@@ -254,17 +257,22 @@ class Tally:
         if self._answered > kept:
             self._answered, self._counted = kept, None
         self._would_be = min(self._would_be, kept)
-        if self._changed is not None and self._changed >= kept:
-            self._changed = None
+        self._before = {position: tokens for position, tokens in self._before.items() if position < kept}
         self._sent = None
 
     def remove(self, position: int, tokens: float) -> None:
         """A message goes out smaller by so many tokens from now on, in all."""
-        if tokens == self._removed.get(position):
+        before = self._removed.get(position)
+        if tokens == before:
             return
         self._removed.put(position, tokens)
-        if position < self._answered and (self._changed is None or position < self._changed):
-            self._changed = position
+        if position < self._answered and self._before.setdefault(position, before) == tokens:
+            del self._before[position]
+
+    def put_back(self) -> None:
+        """Every message goes out in full from now on."""
+        for position in self._removed.positions():
+            self.remove(position, 0.0)
 
     def recalled(self, position: int, tokens: float) -> None:
         """So many tokens of a message are there only because something was pruned and recalled."""
@@ -273,7 +281,12 @@ class Tally:
     @property
     def broken(self) -> bool:
         """Whether something that was sent before has changed since."""
-        return self._changed is not None
+        return bool(self._before)
+
+    @property
+    def _changed(self) -> int | None:
+        """The first message that has changed since the last request was answered, of those in it."""
+        return min(self._before, default=None)
 
     # ---- requests
 
@@ -284,7 +297,8 @@ class Tally:
     def unknown(self, messages: int) -> None:
         """The first so many messages went out, nobody knows in which shape: nothing is counted."""
         self._answered = self._would_be = messages
-        self._counted = self._changed = self._sent = None
+        self._counted = self._sent = None
+        self._before = {}
 
     def other_model(self) -> None:
         """Another model counts tokens in its own way."""
@@ -332,13 +346,13 @@ class Tally:
         return scale
 
     def _settle(self, messages: int, usage: Usage) -> None:
-        self._answered, self._counted, self._changed = messages, _tokens(usage), None
+        self._answered, self._counted, self._before = messages, _tokens(usage), {}
         self._estimated = self._as_sent(messages)
 
     def _call(self, usage: Usage, messages: int, scale: float, warm: float, *, recalls_only: bool) -> Call:
         tokens = _tokens(usage)
         found = self._found(usage.cache_read, scale)
-        broken = self._changed is not None
+        broken = self.broken
         place = max(found, self._would_be) if broken else min(found, self._would_be)
         missed = 0.0  # what would have been read beyond what was; negative after a call that would not be
         if place != found:
@@ -362,14 +376,15 @@ class Tally:
 
     def _found(self, read: int, scale: float) -> int:
         """How many messages of the last request the cache held, as they go out now."""
-        whole = None if self._changed is not None else self._counted
+        changed = self._changed
+        whole = None if changed is not None else self._counted
         if whole is not None and read >= whole - max(_NEAR * whole, _STEP):
             return self._answered
 
         def counted(messages: int) -> float:
             return self._prefix + scale * self._as_sent(messages) + self._each * messages
 
-        most = self._answered if self._changed is None else self._changed
+        most = self._answered if changed is None else changed
         return max(0, bisect_right(range(most + 1), read, key=counted) - 1)
 
     def _as_sent(self, messages: int) -> float:

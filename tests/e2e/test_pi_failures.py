@@ -19,11 +19,13 @@ from prunewise.hosts.pi.install import EXTENSION
 pytestmark = pytest.mark.e2e
 
 FULL_DISK = """
+import { existsSync } from "node:fs";
 import { SessionManager } from "@earendil-works/pi-coding-agent";
 export default function (pi) {
 	const append = SessionManager.prototype.appendCustomEntry;
 	SessionManager.prototype.appendCustomEntry = function (...args) {
-		if (process.env.FULL === "1") throw new Error("ENOSPC: no space left on device, write");
+		const full = process.env.FULL === "1" || existsSync(process.env.FULL ?? "");
+		if (full) throw new Error("ENOSPC: no space left on device, write");
 		return append.apply(this, args);
 	};
 }

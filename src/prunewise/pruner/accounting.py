@@ -16,7 +16,7 @@ import msgspec
 
 from prunewise.cache import UNTOLD, Warmth
 from prunewise.engine import Engine, Rules, place_of
-from prunewise.ledger import Decision, Target
+from prunewise.ledger import Decision, Ledger, Target
 from prunewise.prices import UNKNOWN, Prices, assumed_prices, prices_for, rules_for
 from prunewise.tally import Account, Balance, Tally
 from prunewise.tokens import text_tokens
@@ -49,6 +49,8 @@ class Accounting:
         self._earlier: Account | None = None
         self._rules = rules
         self._begun = False
+        self.sent_whole: set[str] = set()
+        """Requests that went out without any edit, by the ids of their last messages."""
         self._expected: int | None = None
         """The messages of the request that went out last, until it is answered."""
         self._last: Message | None = None
@@ -77,8 +79,9 @@ class Accounting:
 
     # ---- what the host sends
 
-    def read(self, engine: Engine, standing: Mapping[Target, Decision]) -> None:
+    def read(self, engine: Engine, ledger: Ledger) -> None:
         """Take in the messages that the engine has and this has not."""
+        self.sent_whole |= ledger.sent_whole
         tally, transcript = self.tally, engine.transcript
         start = len(tally)
         if start == len(transcript):
@@ -90,12 +93,16 @@ class Accounting:
                 self._answer(transcript, position)
             return
         self._begun = True
-        events = _decided(engine, standing)
+        events = _decided(engine, ledger.standing)
         if events:
             self._repeat(transcript, events)
             self._earlier, self._account = self._account, Account()
         else:
             self._learn(transcript)
+
+    def take_back(self) -> None:
+        """The request that was projected last has not gone out."""
+        self._expected = None
 
     def cut(self, kept: int) -> None:
         """Only the first `kept` messages are as they were."""
@@ -129,6 +136,8 @@ class Accounting:
                 decided += 1
             self._send(position)
             self._answer(transcript, position)
+            if self._was_whole(transcript, position):
+                decided = 0
 
     def _learn(self, transcript: Transcript) -> None:
         """Where nothing was decided, the last ones tell how the provider counts."""
@@ -152,6 +161,9 @@ class Accounting:
         if message.role != "assistant" or usage is None:
             return
         last, self._last = self._last, message
+        if self._was_whole(transcript, position):
+            self.tally.put_back()
+            self._send(position)
         expected, self._expected = self._expected, None
         if position != expected:
             self.tally.unknown(position)
@@ -166,6 +178,10 @@ class Accounting:
             self._account.add(call, message.model)
         else:
             self._account.add_past_window()
+
+    def _was_whole(self, transcript: Transcript, position: int) -> bool:
+        """Whether the request that the message at this position answers went out without any edit."""
+        return position > 0 and transcript.messages[position - 1].id in self.sent_whole
 
     def _warm(self, last: Message | None, message: Message, usage: Usage) -> float:
         """How likely the cache was still warm, to go by the pause; what usage says of it is learnt."""

@@ -7,6 +7,8 @@ so does what was out of that request and is back since.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from prunewise.engine import Engine
@@ -57,6 +59,14 @@ class Engagement(msgspec.Struct):
         """The engine's messages go out as a request."""
         request = (len(engine.transcript), engine.removed_tokens)
         self.requests = (*self._answered(engine), request)
+
+    def take_back(self, length: int) -> None:
+        """A request of so many messages, which was about to go out, has not."""
+        self.requests = tuple(request for request in self.requests if request[0] != length)
+
+    def sent_whole(self, lengths: Iterable[int]) -> None:
+        """Requests of so many messages have gone out with nothing out of them."""
+        self.requests += tuple((length, 0) for length in sorted(lengths))
 
     def cut(self, kept: int) -> None:
         """Only the first `kept` messages are as they were."""

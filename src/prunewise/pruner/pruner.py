@@ -11,7 +11,7 @@ import contextlib
 import copy
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -122,6 +122,26 @@ class Pruner:
         self._observed = usage if isinstance(usage, Usage) and usage.context_tokens else None  # pyright: ignore[reportUnnecessaryIsInstance]
         self._clock.answered(time.time() if now is None else now)
 
+    def take_back(self) -> None:
+        """What was projected last has not gone out. Tell this before anything else is read."""
+        self._engagement.take_back(len(self._messages))
+        self.cache_breaks -= self._projection.take_back(self._engine)
+        self._accounting.take_back()
+        self._sent_under = None
+
+    def sent_whole(self, requests: Mapping[str, int], *, now: float | None = None) -> None:
+        """These requests have gone out without any edit since the last one that was projected and sent: for
+        the id of the last message of each its length in messages. Tell this before their answers are read.
+        """
+        self.cache_breaks += self._projection.sent_whole(self._engine)
+        self._accounting.sent_whole.update(requests)
+        self._engagement.sent_whole(requests.values())
+        self._sent_under = None
+        ledger = self._ledger
+        new = set(requests) - ledger.sent_whole
+        if new and (ledger.standing or ledger.masks):  # else there was nothing to be left in full
+            self._write([self._record.sent_whole(sorted(new), time.time() if now is None else now)])
+
     def kept_warm(self, *, now: float | None = None) -> None:
         """A request beside the conversation, which begins as the last one in it did, has used the cache: a
         cache warmer's, or a question about what was said.
@@ -225,7 +245,7 @@ class Pruner:
 
     def _read_new(self, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         self._engine.extend(self._with_warmed(self._with_observed(self._messages.read(natives, ids))))
-        self._accounting.read(self._engine, self._ledger.standing)
+        self._accounting.read(self._engine, self._ledger)
 
     def _read_other(self, kept: int, natives: Sequence[Native], ids: Sequence[str] | None) -> None:
         """The same where only the first `kept` messages are as they were. A smaller conversation has been

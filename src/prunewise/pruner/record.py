@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from prunewise import ledger
 from prunewise.engine import Engine, Proposal
 from prunewise.formats import Format
-from prunewise.ledger import MANUAL, Decision, Entry, Mask, Masking, Restore, Savings
+from prunewise.ledger import MANUAL, Decision, Entry, Mask, Masking, Restore, Savings, SentWhole
 from prunewise.masking import Output
 from prunewise.pruner.messages import Messages
 from prunewise.pruner.originals import Originals
@@ -108,6 +108,10 @@ class Record:
     def masking_ended(self, now: float) -> list[Entry]:
         """The entry by which masking starts again from raw."""
         return [Masking(engaged=False, created_at=_iso(now))]
+
+    def sent_whole(self, requests: Sequence[str], now: float) -> SentWhole:
+        """The entry by which these requests went out without any edit."""
+        return SentWhole(tuple(requests), _iso(now))
 
     def restores(self, meant: Callable[[Decision], bool], now: float) -> tuple[Restore, ...]:
         """An entry for each key that stands for a target that is meant: there may be several."""

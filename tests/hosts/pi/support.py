@@ -46,6 +46,8 @@ class Talk:
         self.calls = 0
         self.cwd = folder
         self.token: int | None = None
+        self.applied: int | None = None
+        self.whole: list[str] = []
         self.held: list[str] = []
         self.told = 0
         self.edits: dict[int, list[Any]] = {}
@@ -63,7 +65,7 @@ class Talk:
             self.leaf,
             **{"trusted": True, "halves": Halves(), **self.more, **more},
         )
-        self.token, self.told, self.held = None, 0, []
+        self.token, self.told, self.held, self.applied = None, 0, [], None
         self.session = Session(hello)
         self.dialogs = Dialogs(self.session)
         return self.session
@@ -146,6 +148,7 @@ class Talk:
         self.held = names
         keep = 0 if self.token is None else keep
         fields: dict[str, Any] = {"window": 1_000_000, "reserve": 1000, **more}
+        fields = {"applied": self.applied, "whole": self.whole, **fields}
         return View(self.token, keep, self.leaf, [Seen(name) for name in names[keep:]], entries, **fields)
 
     def take(self, answer: Answer, *, append: bool = True) -> Answer:
@@ -169,9 +172,23 @@ class Talk:
         if answer.resync is None:
             kept = view.keep
             self.edits = {position: parts for position, parts in self.edits.items() if position < kept}
+            self.applied, self.whole = answer.token, []
             return self.take(answer)
         self.held = before
         return answer
+
+    def late(self, *, asked: bool = True) -> None:
+        """One request whose answer comes too late; or for which the engine is not even asked."""
+        if asked:
+            self.session.context(self.view())
+        self.whole.append(self.branch[-1]["id"])
+        self.token, self.held, self.edits = None, [], {}
+
+    def unwritten(self) -> Answer:
+        """One request whose decisions cannot be written: it is asked about once more."""
+        self.session.context(self.view())
+        self.token, self.held, self.edits = None, [], {}
+        return self.context(unwritten="no space left")
 
     @property
     def texts(self) -> dict[str, str]:

@@ -106,6 +106,13 @@ class View(Struct, frozen=True):
     """The names of the tools that it is offered, with spaces between; None where they are not told."""
     compacted: bool = False
     """Whether a compaction has run since the last view that was answered."""
+    applied: int | None = None
+    """The token of the answer whose edits the last request with edits of this engine went out with."""
+    whole: list[str] = []
+    """The requests that have gone out without edits since, by the ids of their last messages."""
+    unwritten: str | None = None
+    """Why the entries of the last answer could not be added to the session: then this is about the same
+    request again, and nothing new can be pruned in it."""
 
 
 class PartEdit(Struct, frozen=True, array_like=True):

@@ -95,6 +95,8 @@ class Session:
         self._token = 0
         self._natives: list[Native] = []
         self._ids: list[str] = []
+        self._projected: int | None = None
+        """The token of the last answer to a request, until a view says whether its edits were applied."""
         self._told: dict[int, list[Edit]] = {}
         self._all_told: tuple[Edit, ...] | None = ()
         self._notes: list[Note] = [Note("settings", "\n".join(self.warnings), "warning")] * bool(
@@ -197,17 +199,34 @@ class Session:
 
     def _read(self, view: View, new: list[Native], *, again: bool) -> None:
         pruner = self.pruner
+        self.store.unwritten = view.unwritten
         moved = self._move(view.leaf)
         if again:
             self.store.reread()
         if moved or again:
             pruner.follow()
+        projected, self._projected = self._projected, None
+        if projected is not None and view.applied != projected:
+            pruner.take_back()
+            self.last = None
+            self.carried = msgspec.structs.replace(self.carried, announced=False)
+        whole = self._lengths(view.whole)
+        if whole:
+            pruner.sent_whole(whole)
+            self.last = Projected(self._natives, raw=pruner.stats.raw_tokens)
         if view.compacted:
             pruner.compacted()
         pruner.read(self._natives, ids=self._ids)
         answered = _answered_at(new)
         if answered is not None:
             pruner.observe(now=answered)
+
+    def _lengths(self, requests: list[str]) -> dict[str, int]:
+        """These requests, by the ids of their last messages, with their lengths. Left out is the one that is
+        about to go out again.
+        """
+        asked = set(requests).difference(self._ids[-1:])
+        return {name: at for at, name in enumerate(self._ids, start=1) if name in asked} if asked else {}
 
     # ---- requests
 
@@ -222,11 +241,12 @@ class Session:
             self._natives, ids=self._ids, window=self.window, reserve=self.reserve, caller=self.caller
         )
         self.last = out
-        if out.error is not None:
+        if out.error is not None and view.unwritten is None:
             self._notes.append(
                 Note("error", f"prunewise: a request went out unpruned: {out.error}", "warning")
             )
         self._announce(out)
+        self._projected = self._token
         return self.answer(edits=self._changes(out.edits))
 
     @property
@@ -237,6 +257,8 @@ class Session:
     def _in_full(self) -> Answer:
         """Let the request go out as it is: a marker would promise what the model cannot have."""
         self.last = Projected(self._natives, raw=self.pruner.stats.raw_tokens)
+        if self._ids:
+            self.pruner.sent_whole({self._ids[-1]: len(self._ids)})
         self._notes.append(Note("recall", _NO_RECALL, "warning"))
         return self.answer(edits=self._changes(()))
 

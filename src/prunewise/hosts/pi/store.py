@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from prunewise import ledger
-from prunewise.errors import InputError, RecallError
+from prunewise.errors import InputError, PrunewiseError, RecallError
 from prunewise.formats.pi_usage import warmed_at
 from prunewise.stores import Original
 from prunewise.stores.pi_session import Entry, PiSession
@@ -31,6 +31,8 @@ class PiStore:
         self.conversation = str(header.get("id") or "")
         self.outbox: list[ledger.Entry] = []
         """What was appended and is not handed over yet."""
+        self.unwritten: str | None = None
+        """Why nothing can be appended for now; None where it can."""
         self._header = header
         self._session: PiSession | None = None
         self._entries: list[ledger.Entry] = []
@@ -128,7 +130,14 @@ class PiStore:
         return self._entries
 
     def append(self, entries: Iterable[ledger.Entry]) -> None:
-        """Put entries into the outbox."""
+        """Put entries into the outbox.
+
+        Raises:
+            PrunewiseError: pi cannot write its session.
+        """
+        if self.unwritten is not None:
+            message = f"the session cannot be written: {self.unwritten}"
+            raise PrunewiseError(message)
         added = list(entries)
         self._entries = [*self._entries, *added]
         self.outbox += added

@@ -76,13 +76,17 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		let context: ExtensionContext | undefined;
 		let carried: { engaged: boolean } | undefined;
 		let told = new Set<string>();
-		let failed = false;
+		let failed: "engine" | "session" | undefined;
 		let shown: string | undefined;
 		// what the engine holds: the lines that its last token stands for, and the edits it has asked for
 		let base: { generation: number; token: number; lines: Line[] } | undefined;
 		const edits = new Map<number, PartEdit[]>();
 		let sentEntries = 0;
 		let compacted = false;
+		// what has really gone out: with the edits of which answer, and which requests without any since
+		let applied: { generation: number; token?: number } | undefined;
+		let whole: string[] = [];
+		let unwritten: string | undefined;
 
 		// ---------------------------------------------------------------- the session
 
@@ -90,8 +94,10 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			context = ctx;
 			carried = undefined;
 			told = new Set();
-			failed = false;
+			failed = undefined;
 			compacted = false;
+			applied = undefined;
+			whole = [];
 			forget();
 			engine = new Engine(options.python, greeting);
 			try {
@@ -125,15 +131,21 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		// ---------------------------------------------------------------- requests
 
 		pi.on("context", async (event, ctx) => {
-			const answer = await ask("context", ctx, event.messages);
-			if (!answer) return undefined;
-			if (append(answer.entries ?? [])) {
-				for (const [position, parts] of answer.edits ?? []) {
-					if (parts.length) edits.set(position, parts);
-					else edits.delete(position);
-				}
+			const now = conversation(ctx, event.messages);
+			const request = nameOf(now.lines);
+			whole = whole.filter((one) => one !== request);
+			// Where nothing can be written, what is written already goes out once more.
+			const answer = (await ask("context", ctx, now)) ?? (unwritten && (await ask("context", ctx, now)));
+			unwritten = undefined;
+			if (!answer) {
+				if (!ctx.signal?.aborted) whole.push(request);
+				return undefined;
 			}
-			tell(answer, ctx);
+			for (const [position, parts] of answer.edits ?? []) {
+				if (parts.length) edits.set(position, parts);
+				else edits.delete(position);
+			}
+			applied = base;
 			if (!edits.size) return undefined;
 			const messages = event.messages.slice();
 			for (const [position, parts] of edits) messages[position] = edited(messages[position], parts);
@@ -142,9 +154,8 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 
 		pi.on("session_before_compact", async (event, ctx) => {
 			if (event.reason !== "threshold") return undefined;
-			const answer = await ask("compaction", ctx);
+			const answer = await ask("compaction", ctx, conversation(ctx));
 			if (!answer) return undefined; // without an answer pi compacts
-			tell(answer, ctx);
 			return answer.cancel ? { cancel: true } : undefined;
 		});
 
@@ -153,22 +164,21 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		});
 
 		/** Ask with the conversation as it is now; undefined, and said, where there is no answer in time. */
-		async function ask(method: string, ctx: ExtensionContext, messages?: Message[]) {
+		async function ask(method: string, ctx: ExtensionContext, now: Conversation) {
 			try {
-				return await exchange(method, ctx, messages);
+				return await exchange(method, ctx, now);
 			} catch (error) {
 				complain(error);
 				return undefined;
 			}
 		}
 
-		/** The same, but it throws where there is no answer. */
-		async function exchange(method: string, ctx: ExtensionContext, messages?: Message[], more: object = {}) {
+		/** The same, but it throws where there is no answer, or where what it stands on cannot be written. */
+		async function exchange(method: string, ctx: ExtensionContext, now: Conversation, more: object = {}) {
 			const until = Date.now() + deadline();
 			context = ctx;
 			try {
 				const engine = running();
-				const now = conversation(ctx, messages);
 				let contents = false;
 				for (let attempt = 0; attempt < 3; attempt++) {
 					engine.ensure();
@@ -188,7 +198,10 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 					}
 					if (answer.token !== undefined) base = { generation, token: answer.token, lines: now.lines };
 					for (const position of edits.keys()) if (position >= keep) edits.delete(position);
+					append(answer.entries ?? []);
 					if (view.compacted) compacted = false; // and not one that has run meanwhile
+					whole = whole.filter((one) => !view.whole.includes(one));
+					tell(answer, ctx);
 					return answer;
 				}
 				throw new Error("the engine and pi do not agree on the conversation");
@@ -230,6 +243,9 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 					...asked(ctx),
 					tools: pi.getActiveTools().join(" "),
 					compacted,
+					applied: applied?.generation === generation ? applied.token : null,
+					whole,
+					unwritten,
 				},
 			};
 		}
@@ -264,14 +280,16 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		}
 
 		/** Add entries to the session: all of them, or what they stand for does not hold. */
-		function append(entries: Custom[]): boolean {
+		function append(entries: Custom[]): void {
 			try {
 				for (const entry of entries) pi.appendEntry(entry.customType, entry.data);
-				return true;
 			} catch (error) {
-				forget();
-				complain(error);
-				return false;
+				unwritten = reason(error);
+				throw error;
+			}
+			if (failed === "engine" || (failed && entries.length)) {
+				failed = undefined;
+				if (context) say(context, "prunewise: requests are pruned again.", "info");
 			}
 		}
 
@@ -290,7 +308,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		/** Say once a session that requests go out unpruned, and why. */
 		function complain(error: unknown): void {
 			if (failed || !context) return;
-			failed = true;
+			failed = unwritten ? "session" : "engine";
 			const advice = "Run `prunewise pi doctor` to find out more.";
 			say(context, `prunewise: requests go out unpruned for now: ${reason(error)}. ${advice}`, "warning");
 			show(undefined, context);
@@ -366,7 +384,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		async function converse(name: string, args: string, ctx: ExtensionCommandContext): Promise<void> {
 			try {
 				const usage = ctx.getContextUsage() ?? null;
-				let answer = await exchange("command", ctx, undefined, { name, args, ui: ctx.hasUI, usage });
+				let answer = await exchange("command", ctx, conversation(ctx), { name, args, ui: ctx.hasUI, usage });
 				while (answer.action) {
 					const value = await perform(answer.action, ctx);
 					answer = await running().call<Answer>("answer", { dialog: answer.dialog, value });
@@ -442,7 +460,7 @@ function lineOf(entry: SessionEntry, message: Message): Line {
 }
 
 /** The messages as pi is about to send them, and the entries that they come from. */
-function conversation(ctx: ExtensionContext, messages: Message[] | undefined): Conversation {
+function conversation(ctx: ExtensionContext, messages?: Message[]): Conversation {
 	const own: Message[] = [];
 	const lines: Line[] = [];
 	for (const { sourceEntry, messages } of ctx.sessionManager.buildSessionProjection().entries) {
@@ -469,6 +487,11 @@ function conversation(ctx: ExtensionContext, messages: Message[] | undefined): C
 		return { key: `?${name}`, id: null, digest: digest(message) };
 	});
 	return { lines: found, messages };
+}
+
+/** What the engine calls a request: the id of its last message. */
+function nameOf(lines: Line[]): string {
+	return lines.at(-1)?.id ?? `?${lines.length - 1}`;
 }
 
 /** The line of a message that comes from the entry of `line`; another extension may have rewritten it. */
