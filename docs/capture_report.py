@@ -1,7 +1,7 @@
 """Writes the picture of a report, assets/report.svg: `python docs/capture_report.py`.
 
-Replays the sample session with the command that stands in the picture, and draws what a terminal shows:
-the beginning, and the verdict at the end. A test compares the committed picture with what this makes of it.
+Replays the sample session with the command that stands in the picture, and draws what a terminal shows.
+A test compares the committed picture with what this makes of it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,9 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "assets" / "report.svg"
-COMMAND = ("prunewise benchmark examples/session.jsonl", "--policy both --policy langchain --policy optimal")
-"""As it stands in the picture, line by line."""
-COLUMNS = 92
+COMMAND = "prunewise benchmark examples/session.jsonl"
+COLUMNS = 80
 
-_FIRST_LEFT_OUT = "How that comes about"
-_LAST_PART = "Verdict: "
 _THEME = TerminalTheme(
     (30, 34, 42),
     (214, 218, 226),
@@ -65,7 +62,7 @@ def shown() -> Text:
     program = Path(sys.executable).with_name("prunewise")
     with tempfile.TemporaryDirectory() as home:
         done = subprocess.run(  # noqa: S603
-            [str(program), *" ".join(COMMAND).split()[1:]],
+            [str(program), *COMMAND.split()[1:]],
             cwd=ROOT,
             env={
                 "PATH": os.environ["PATH"],
@@ -80,11 +77,7 @@ def shown() -> Text:
             check=True,
         )
     lines = done.stdout.splitlines()
-    plain = [Text.from_ansi(line).plain for line in lines]
-    first_left_out = plain.index(_FIRST_LEFT_OUT)
-    last = next(at for at, line in enumerate(plain) if line.startswith(_LAST_PART))
-    picked = ["$ " + " \\\n    ".join(COMMAND), *lines[:first_left_out], "[...]", "", *lines[last:]]
-    return Text("\n").join(Text.from_ansi(line) for line in picked)
+    return Text("\n").join(Text.from_ansi(line) for line in [f"$ {COMMAND}", *lines])
 
 
 def picture() -> str:

@@ -54,9 +54,15 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 def test_the_report_compares_policies(run: Run, folder: Path):
     done = run("benchmark", folder)
     assert done.code == 0
-    for policy in ("none", "documented", "two-level", "both", "priced", "langchain", "optimal"):
+    shown = ("documented", "masking", r"documented \+ masking", "priced")
+    for policy in (*shown, "LangChain's rule"):
         assert re.search(rf"^ +{policy} ", done.out, re.MULTILINE), policy
-    assert "Verdict:" in done.out
+    assert "Verdict:" not in done.out
+    details = run("benchmark", folder, "--details").out
+    assert details.startswith(done.out)
+    assert "Verdict:" in details
+    for policy in (*shown, "no pruning", "documented in hindsight"):
+        assert re.search(rf"^ +{policy} ", details, re.MULTILINE), policy
     assert done.err == f"warning: {folder}/bad.json: no session that any reader knows\n"
 
 
@@ -477,7 +483,7 @@ def test_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch, size: int, secon
 def test_on_a_terminal_there_is_a_bar_that_goes_away(run_on_terminal: RunOnTerminal, folder: Path):
     done = run_on_terminal("benchmark", folder, "--jobs", "1")
     assert done.code == 0
-    assert "Verdict" in done.shown
+    assert "All policies" in done.shown
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals on this system")

@@ -44,14 +44,17 @@ def test_keys_are_stable():
     assert list(found) == [
         "version", "active", "policies", "files", "bytes", "readSessions", "llmCalls", "formats", "warmth",
         "assumedPrices", "warnings", "withLoss", "baseline", "errors", "excluded", "copies", "empty",
-        "copiedCalls", "asideCalls", "warned", "all", "long", "sessions", "worstSessions", "worstRecalls",
-        "harness", "verdict",
+        "copiedCalls", "asideCalls", "warned", "all", "long", "clients", "sessions", "worstSessions",
+        "worstRecalls", "harness", "verdict",
     ]  # fmt: skip
     assert list(found["all"]["policies"][0]) == [
         "policy", "net", "gross", "suffixNet", "suffix", "recallCost", "acted", "gained", "lost",
         "optimumShare", "ownOptimum", "ownOptimumShare", "breaks", "breaksPer100Calls", "peak", "final",
         "compactionsAvoided", "callsGained", "removed", "removedByStrategy", "removedByTool", "dollars",
         "missed", "missedAtRandom", "missedOldestFirst", "missedLargestFirst", "detected",
+    ]  # fmt: skip
+    assert list(found["all"]) == [
+        "minCalls", "sessions", "llmCalls", "compactions", "largestShare", "policies", "recommended",
     ]  # fmt: skip
     assert found["excluded"][0]["source"] == f"/{SECRET}excluded"
     assert found["copies"][0]["source"] == f"/{SECRET}copy"

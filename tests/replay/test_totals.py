@@ -319,9 +319,7 @@ def test_few_sessions_have_no_interval():
     alone = gather([pair("a", 100, 50)])
     assert documented(alone).net.change == -0.5
     assert alone.verdict.outcome == "undecided"
-    assert alone.verdict.sentences[0].startswith(
-        'On this one session "documented" would have cost 50.0% less'
-    )
+    assert alone.verdict.sentences[0].startswith("On this one session documented would have cost 50.0% less")
 
 
 # ------------------------------------------------------------------ verdict
@@ -387,7 +385,7 @@ def test_a_better_policy_is_named_and_the_optimum_is_none():
     verdict = gather(three(80)).verdict
     assert [(one.policy, one.certain) for one in verdict.better] == [("both", True)]
     assert (
-        'Better, and by more than chance would explain: "both" (-19.1% against no pruning).'
+        "Better, and by more than chance would explain: documented + masking (-19.1% against no pruning)."
         in verdict.sentences
     )
     assert "None of the compared policies would have done better." in gather(three(95)).verdict.sentences
@@ -410,8 +408,8 @@ def test_a_saving_that_a_handful_of_sessions_brings_is_called_so():
     assert better.interval is not None
     assert better.interval.high < 0
     assert (
-        'Cheaper on these sessions, though only 9 of them tell: "both" (-12.2% against no pruning).'
-        in verdict.sentences
+        "Cheaper on these sessions, though only 9 of them tell: documented + masking "
+        "(-12.2% against no pruning)." in verdict.sentences
     )
 
 

@@ -129,7 +129,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: str | None)
 )
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster: a scheduler's address, or `local`.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run of the same question stopped.")
-@click.option("--verbose", is_flag=True, help="List what is left out, and each warning of the readers.")
+@click.option("--details", is_flag=True, help="Print all figures, not the answer alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
 @click.option("--parquet", type=_FILE, metavar="FILE", help="Write a row a session and policy.")
 @click.option("--html", type=_FILE, metavar="FILE", help="Write the report as one page with plots.")
@@ -156,7 +156,7 @@ def benchmark(
     jobs: int | None,
     dask: str | None,
     resume: bool,
-    verbose: bool,
+    details: bool,
     as_json: bool,
     parquet: Path | None,
     html: Path | None,
@@ -208,7 +208,7 @@ def benchmark(
             _write_parquet(rows, parquet, share=share)
         if html:
             _write_html(totals, rows, html, share=share)
-        _print(totals, as_json=as_json, share=share, verbose=verbose)
+        _print(totals, as_json=as_json, share=share, details=details)
 
 
 def _need_extra(parquet: Path | None, html: Path | None) -> None:
@@ -455,7 +455,7 @@ def _naming(path: Path) -> Generator[None]:
         raise InputError(message) from None
 
 
-def _print(totals: Totals, *, as_json: bool, share: bool, verbose: bool) -> None:
+def _print(totals: Totals, *, as_json: bool, share: bool, details: bool) -> None:
     if as_json:
         from prunewise.replay.report import document
 
@@ -465,4 +465,4 @@ def _print(totals: Totals, *, as_json: bool, share: bool, verbose: bool) -> None
     from prunewise.replay.report import terminal
 
     shown = sharing.anonymous(totals) if share else totals
-    console.show(console.stdout(), *terminal.parts(shown, verbose=verbose and not share))
+    console.show(console.stdout(), *terminal.parts(shown, details=details))

@@ -27,15 +27,24 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 
 @pi.command(epilog="Example: prunewise pi install")
 @_PROJECT
+@click.option(
+    "--policy",
+    type=click.Choice(("documented", "priced", "none")),
+    metavar="POLICY",
+    help="Set the policy too: documented, priced, or none for masking alone.",
+)
+@click.option("--masking/--no-masking", default=None, help="Set masking too.")
 @_JSON
-def install(*, project: bool, as_json: bool) -> None:
+def install(*, project: bool, policy: str | None, masking: bool | None, as_json: bool) -> None:
     """Install the extension into pi, for the Python that runs this.
 
-    It adds one file, and changes none of pi's settings. Where only one half has settings already, only
-    that half is on: the strategies with dynamic-context-pruning.json, masking with a section pruning in
-    pi's settings.json. Each has its own switch in pi. To install once more is to bring it up to date.
+    It adds one file, and changes pi's settings only with --policy and --masking. Where only one half has
+    settings, only that half is on: the strategies with dynamic-context-pruning.json, masking with a section
+    pruning in pi's settings.json. Each has its own switch in pi. Install again to bring it up to date.
     """
-    done = installing.install(Path.cwd() if project else None)
+    folder = Path.cwd() if project else None
+    installing.set_policy(policy, masking=masking, project=folder)
+    done = installing.install(folder)
     if as_json:
         document = {"path": str(done.path), "changed": done.changed, "because": done.because}
         console.write_json({**document, **msgspec.to_builtins(done.halves)})

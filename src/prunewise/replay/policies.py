@@ -458,32 +458,32 @@ POLICIES: Mapping[str, Policy] = {
         Policy("none", "no pruning", _nothing, _nothing),
         _engine_policy(
             "documented",
-            "duplicates, superseded reads and failed inputs behind the break-even gate",
+            "repeats, superseded file outputs and inputs of failed calls left out, where that pays",
             _without_masking(DEFAULTS),
         ),
-        _engine_policy("two-level", "large outputs masked once the window is near", _STRATEGIES_OFF),
-        _engine_policy("both", "documented, and two-level on what remains", DEFAULTS),
+        _engine_policy(
+            "two-level", "large outputs left out once the context is nearly full", _STRATEGIES_OFF
+        ),
+        _engine_policy("both", "documented, and masking on what remains: the default", DEFAULTS),
         _engine_policy(
             "priced",
             "large outputs shortened before they are sent, old ones cut where the prices say that it pays",
             _without_masking(_PRICED),
         ),
-        _engine_policy(
-            "ski", "what priced may cut, by the ski rental rule: its baseline", _without_masking(_PRICED), ski
-        ),
+        _engine_policy("ski", "what priced may cut, by the ski rental rule", _without_masking(_PRICED), ski),
         _engine_policy("every-call", "documented without its gate", _without_masking(_GATE_OFF)),
         _keep_newest(
-            "all results but the newest 10",
+            "all results but the newest 10 left out",
             _Rule("oldest-first", 0, 10, "[output left out]", _approximately, _messages_alone),
         ),
         _keep_newest(
             "Anthropic's clear_tool_uses_20250919 at its defaults: past 100,000 tokens of the whole prompt "
-            "all results but the newest 3",
+            "all results but the newest 3 left out",
             _Rule("clear-tool-uses", 100_000, 3, "[cleared to save context]", _as_billed, _whole_prompt),
         ),
         _keep_newest(
             "LangChain's ClearToolUsesEdit at its defaults: past 100,000 tokens of messages all results "
-            "but the newest 3",
+            "but the newest 3 left out",
             _Rule("langchain", 100_000, 3, "[cleared]", _approximately, _messages_alone),
         ),
     )
@@ -501,6 +501,29 @@ def of_settings(name: str, settings: Settings, what: str) -> Policy:
 
 CEILING = "ceiling"
 """The name of the hindsight optimum over what no need asks for any more; it is no policy that could run."""
+
+_LABELS = {
+    "none": "no pruning",
+    "two-level": "masking",
+    "both": "documented + masking",
+    "clear-tool-uses": "Anthropic's rule",
+    "langchain": "LangChain's rule",
+    OPTIMAL: "documented in hindsight",
+    CEILING: "hindsight without loss",
+}
+
+
+def label(policy: str) -> str:
+    """What people read for the name of a policy."""
+    return _LABELS.get(policy, policy)
+
+
+_CHOICES = ("documented", "two-level", "both", "priced")
+
+
+def can_be_chosen(name: str) -> bool:
+    """Whether a policy is one that settings can switch on: not another program's, and none in hindsight."""
+    return name in _CHOICES or name not in (*POLICIES, OPTIMAL, CEILING)
 
 
 def named(name: str) -> Policy:

@@ -50,6 +50,8 @@ class Detected(msgspec.Struct, frozen=True, rename="camel"):
     recall_cost: float
     breaks: int
     missed: Missed
+    dollars: float | None = None
+    """The cost with its recalls, where the price is known."""
 
     @property
     def net_cost(self) -> float:

@@ -265,7 +265,9 @@ class _Replay:
         cuts, lost = self.run(policy, DETECTOR)
         bill, suffix = lookback_bill(self.account, billed(cuts)), suffix_bill(self.account, billed(cuts))
         recalls = self.recall_cost(lost, bill)
-        return Detected(bill.total, suffix.total, recalls, bill.breaks, _missed(summed(lost)))
+        missed = _missed(summed(lost))
+        dollars = self.dollars(bill, recalls)
+        return Detected(bill.total, suffix.total, recalls, bill.breaks, missed, dollars)
 
     def optimal(self) -> Figures:
         """The hindsight optimum over the documented supply, as if it were a policy."""

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from prunewise.replay import sweep
 from prunewise.replay.harness import Found
-from prunewise.replay.policies import OPTIMAL
+from prunewise.replay.policies import OPTIMAL, can_be_chosen, label
 from prunewise.replay.results import ErrorRow, Figures, Missed, Row, SessionRow, WorstRecall
 
 NONE = "none"
@@ -116,6 +116,8 @@ class Dollars(msgspec.Struct, frozen=True, rename="camel"):
     sessions: int
     none: float
     policy: float
+    saved: Interval | None = None
+    """The 95% interval of what is saved, in dollars; None with too few sessions."""
 
 
 class DetectedTotals(msgspec.Struct, frozen=True, rename="camel"):
@@ -129,6 +131,7 @@ class DetectedTotals(msgspec.Struct, frozen=True, rename="camel"):
     """Sessions that cost more."""
     recall_cost: float
     missed: Lost
+    dollars: Dollars | None = None
 
 
 class PolicyTotals(msgspec.Struct, frozen=True, rename="camel"):
@@ -187,6 +190,8 @@ class Block(msgspec.Struct, frozen=True, rename="camel"):
     largest_share: float | None
     """Of what all sessions cost without pruning, the share of the dearest one."""
     policies: tuple[PolicyTotals, ...]
+    recommended: str | None = None
+    """The policy that saves most, of those that save for certain and can be switched on."""
 
     def policy(self, name: str) -> PolicyTotals | None:
         """That of a name."""
@@ -348,6 +353,8 @@ class Totals(msgspec.Struct, frozen=True, rename="camel"):
     """Each of the warnings."""
     all: Block
     long: Block
+    clients: Mapping[str, Block]
+    """The counted sessions by the client that they are from."""
     sessions: tuple[SessionChange, ...]
     worst_sessions: tuple[WorstSession, ...]
     worst_recalls: tuple[WorstCase, ...]
@@ -400,6 +407,7 @@ class _Numbers(NamedTuple):
     detected: float
     """The net cost under the detector; NaN where it was not looked for."""
     detected_recall_cost: float
+    detected_dollars: float
 
 
 _COLUMN = {name: index for index, name in enumerate(_Numbers._fields)}
@@ -422,6 +430,7 @@ class _Session(msgspec.Struct):
 
     source: str
     session: str
+    format: str
     lineage: str
     bytes: int
     llm_calls: int
@@ -496,6 +505,7 @@ class _Gathering:
         return _Session(
             row.source,
             row.session,
+            row.format,
             row.lineage,
             row.bytes,
             row.llm_calls,
@@ -550,6 +560,7 @@ class _Gathering:
             warned=tuple(sorted(self.warned)),
             all=whole,
             long=long_table.block(LONG, _Resampled(long_table)),
+            clients=_by_client(policies, counted, whole),
             sessions=table.changes(),
             worst_sessions=table.worst(),
             worst_recalls=self._worst_recalls(policies, counted),
@@ -594,6 +605,9 @@ def _numbers(figures: Figures) -> _Numbers:
         figures.calls_gained,
         math.nan if figures.detected is None else figures.detected.net_cost,
         math.nan if figures.detected is None else figures.detected.recall_cost,
+        math.nan
+        if figures.detected is None or figures.detected.dollars is None
+        else figures.detected.dollars,
     )
 
 
@@ -607,6 +621,14 @@ def _breakdown(figures: Figures) -> _Breakdown:
     )
     a, b, c, d, e = (_NOTHING_MISSED if one == _NOTHING_MISSED else one for one in missed)
     return _Breakdown(figures.removed_by_strategy, figures.removed_by_tool, (a, b, c, d, e))
+
+
+def _by_client(policies: Sequence[str], counted: Sequence[_Session], whole: Block) -> dict[str, Block]:
+    names = sorted({one.format for one in counted})
+    if len(names) == 1:
+        return {names[0]: whole}
+    tables = {name: _Table(policies, [one for one in counted if one.format == name]) for name in names}
+    return {name: table.block(0, _Resampled(table)) for name, table in tables.items()}
 
 
 def _counts(names: Iterable[str]) -> dict[str, int]:
@@ -660,13 +682,15 @@ class _Table:
         """All policies over these sessions."""
         costs = self.column(0, "cost")
         total = math.fsum(costs)
+        policies = tuple(self._policy(index, resampled) for index in range(len(self.policies)))
         return Block(
             min_calls,
             len(self.sessions),
             sum(one.llm_calls for one in self.sessions),
             sum(one.compactions for one in self.sessions),
             float(costs.max()) / total if total > 0 else None,
-            tuple(self._policy(index, resampled) for index in range(len(self.policies))),
+            policies,
+            _recommended(policies) if self.with_loss else None,
         )
 
     def _policy(self, index: int, resampled: _Resampled) -> PolicyTotals:
@@ -699,7 +723,7 @@ class _Table:
             math.fsum(self.column(index, "calls_gained")),
             round(math.fsum(self.column(index, "removed"))),
             *removed,
-            self._dollars(index),
+            self._dollars(index, "dollars", resampled.dollars(index)),
             *missed,
             detected=self._detected(index, resampled, detected),
         )
@@ -715,6 +739,7 @@ class _Table:
             int(np.count_nonzero(changes > 0)),
             math.fsum(self.column(index, "detected_recall_cost")),
             missed,
+            self._dollars(index, "detected_dollars"),
         )
 
     def _optimum(self) -> Floats | None:
@@ -722,12 +747,19 @@ class _Table:
             return None
         return self.column(self.policies.index(OPTIMAL), "suffix_cost")
 
-    def _dollars(self, index: int) -> Dollars | None:
-        none, policy = self.column(0, "dollars"), self.column(index, "dollars")
+    def _dollars(self, index: int, column: str, saved: Interval | None = None) -> Dollars | None:
+        none, policy = self.column(0, "dollars"), self.column(index, column)
         known = ~(np.isnan(none) | np.isnan(policy))
         if not known.any():
             return None
-        return Dollars(int(known.sum()), math.fsum(none[known]), math.fsum(policy[known]))
+        many = int(known.sum())
+        saved = saved if many >= FEWEST else None
+        return Dollars(many, math.fsum(none[known]), math.fsum(policy[known]), saved)
+
+    def saved_dollars(self) -> Floats:
+        """What each policy saves, session by session; nothing where the price is not known."""
+        dollars = self._numbers[:, :, _COLUMN["dollars"]]
+        return np.nan_to_num(dollars[:, :1] - dollars)
 
     def _breakdown(self, index: int) -> tuple[tuple[dict[str, int], dict[str, int]], tuple[Lost, ...]]:
         found = [one.breakdowns[index] for one in self.sessions if index in one.breakdowns]
@@ -775,6 +807,19 @@ class _Table:
                     )
                 )
         return tuple(found)
+
+
+def _recommended(policies: Sequence[PolicyTotals]) -> str | None:
+    sure = [one for one in policies if can_be_chosen(one.policy) and _saves_for_certain(one)]
+    return min(sure, key=lambda one: one.net.change or 0.0).policy if sure else None
+
+
+def _saves_for_certain(one: PolicyTotals) -> bool:
+    dollars = one.dollars
+    return _outcome(one) == "gains" and (
+        dollars is None
+        or (dollars.policy < dollars.none and (dollars.saved is None or dollars.saved.low > 0))
+    )
 
 
 def _changes(costs: Floats, none: Floats) -> Floats:
@@ -852,7 +897,9 @@ class _Resampled:
         if sessions < FEWEST:
             return
         generator = np.random.default_rng(SEED)
-        columns = np.column_stack((table.column(0, "cost"), table.net(), table.detected()))
+        columns = np.column_stack(
+            (table.column(0, "cost"), table.net(), table.detected(), table.saved_dollars())
+        )
         totals = np.zeros((RESAMPLES, columns.shape[1]))
         for at in range(RESAMPLES):
             drawn = np.bincount(generator.integers(0, sessions, sessions), minlength=sessions)
@@ -868,6 +915,12 @@ class _Resampled:
     def detected(self, policy: int) -> Interval | None:
         """Of a policy's change against none, under the detector."""
         return self.interval(self._policies + policy)
+
+    def dollars(self, policy: int) -> Interval | None:
+        """Of what a policy saves, in dollars."""
+        if self._totals is None:
+            return None
+        return _interval(self._totals[:, 1 + 2 * self._policies + policy])
 
     def difference(self, policy: int, other: int) -> Interval | None:
         """Of the difference between two policies' changes."""
@@ -1015,12 +1068,12 @@ def _first_sentences(block: Block, mine: PolicyTotals, outcome: Outcome, recalls
     change = mine.net.change or 0.0
     on = f"On these {block.sessions:,} sessions" if block.sessions > 1 else "On this one session"
     if outcome == "nothing":
-        yield f'{on} "{mine.policy}" would have removed nothing: it neither gains nor loses.'
+        yield f"{on} {label(mine.policy)} would have removed nothing: it neither gains nor loses."
         return
     how = f"{percent(abs(change))} {'less' if change < 0 else 'more'} for input than"
     if abs(change) < _ROUNDING:
         how = "as much for input as"
-    yield f'{on} "{mine.policy}" would have cost {how} no pruning, {recalls}.'
+    yield f"{on} {label(mine.policy)} would have cost {how} no pruning, {recalls}."
     yield from _about_certainty(block, mine, outcome)
     if outcome == "gains" and abs(change) < SMALL:
         yield f"That is under {percent(SMALL)}: hardly any gain."
@@ -1055,7 +1108,7 @@ def _about_better(active: str, better: Sequence[Better], block: Block) -> Iterab
         return
     certain = [one for one in better if one.certain]
     best = (certain or better)[0]
-    name = "no pruning" if best.policy == NONE else f'"{best.policy}"'
+    name = "no pruning" if best.policy == NONE else label(best.policy)
     change = cast("PolicyTotals", block.policy(best.policy)).net.change or 0.0
     against = "" if best.policy == NONE else f" ({signed(change)} against no pruning)"
     if certain:

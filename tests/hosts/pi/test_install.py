@@ -16,6 +16,9 @@ from prunewise.errors import InputError, PrunewiseError
 from prunewise.hosts.pi import doctor, install
 from prunewise.hosts.pi.protocol import Halves
 from prunewise.replay import outcome
+from prunewise.replay.policies import POLICIES, can_be_chosen
+from prunewise.replay.report.summary import SWITCHES
+from prunewise.stores import settings_files
 
 
 @pytest.fixture(autouse=True)
@@ -336,6 +339,50 @@ def test_the_text_names_the_half_that_is_off(agent_dir: Path):
     (agent_dir / "extensions" / "dynamic-context-pruning.json").write_text("{}")
     assert "masking is off (on with /pruning settings enabled=true)" in run("install")[1]
     assert [path.name for path in agent_dir.iterdir()] == ["extensions"]
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ([], (None, None)),
+        (["--policy", "documented"], ({"enabled": True, "policy": "documented"}, None)),
+        (["--policy", "priced", "--no-masking"], ({"enabled": True, "policy": "priced"}, False)),
+        (["--policy", "documented", "--masking"], ({"enabled": True, "policy": "documented"}, True)),
+        (["--policy", "none", "--masking"], ({"enabled": False}, True)),
+        (["--no-masking"], (None, False)),
+    ],
+)
+def test_one_command_installs_and_sets_the_policy(
+    agent_dir: Path, options: list[str], settings: tuple[object, bool | None]
+):
+    code, text = run("install", *options)
+    assert code == 0, text
+    strategies, masking = settings
+    file = agent_dir / "extensions" / "dynamic-context-pruning.json"
+    assert (json.loads(file.read_text()) if file.exists() else None) == strategies
+    file = agent_dir / "settings.json"
+    found = json.loads(file.read_text())["pruning"]["enabled"] if file.exists() else None
+    assert found is masking
+    if strategies and masking is not None:
+        assert "Both halves are on" in text, "each by its own settings"
+
+
+def test_the_commands_that_a_report_shows_set_what_was_replayed(agent_dir: Path):
+    assert list(SWITCHES) == [name for name in POLICIES if can_be_chosen(name)]
+    replayed = {
+        "documented": (True, "documented", False),
+        "two-level": (False, "documented", True),
+        "both": (True, "documented", True),
+        "priced": (True, "priced", False),
+    }
+    for policy, command in SWITCHES.items():
+        program, group, *words = command.split()
+        assert (program, group) == ("prunewise", "pi")
+        assert run(*words)[0] == 0
+        after = settings_files.load().settings
+        found = (after.enabled, after.policy if after.enabled else "documented", after.pruning.enabled)
+        assert found == replayed[policy], policy
+    assert agent_dir.is_dir()
 
 
 def test_the_package_for_npm_has_the_version_of_this_one():

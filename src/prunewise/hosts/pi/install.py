@@ -97,6 +97,28 @@ def install(project: Path | None = None, environ: Mapping[str, str] | None = Non
     return Installed(path, halves, before != text, because)
 
 
+def set_policy(policy: str | None, *, masking: bool | None, project: Path | None = None) -> None:
+    """Write what pi is to prune by into its settings files.
+
+    Args:
+        policy: `documented`, `priced`, or `none` for no strategies; None leaves them as they are.
+        masking: whether masking is on; None leaves it as it is.
+        project: whose settings of masking to write, where it has any of its own.
+
+    Raises:
+        SettingsError: a file cannot be read or written.
+    """
+    values: dict[str, object] = {}
+    if policy is not None:
+        values["enabled"] = policy != "none"
+    if policy not in (None, "none"):
+        values["policy"] = policy
+    if masking is not None:
+        values["pruning.enabled"] = masking
+    for key, value in values.items():
+        settings_files.write(settings_files.file_of(key, project), key, value)
+
+
 def uninstall(project: Path | None = None, environ: Mapping[str, str] | None = None) -> tuple[Path, bool]:
     """Take the extension away: where it was, and whether it was there.
 

@@ -85,6 +85,7 @@ class Sharing:
             warned=("",) * len(totals.warned),
             all=whole,
             long=self._block(totals.long),
+            clients={name: self._block(block) for name, block in totals.clients.items()},
             sessions=tuple(
                 msgspec.structs.replace(
                     one, source="", session=label(one.source, one.session, one.lineage), lineage=""
@@ -130,7 +131,9 @@ class Sharing:
 
     def _block(self, block: Block) -> Block:
         return msgspec.structs.replace(
-            block, policies=tuple(self._policy_totals(one) for one in block.policies)
+            block,
+            policies=tuple(self._policy_totals(one) for one in block.policies),
+            recommended=block.recommended and self.policy(block.recommended),
         )
 
     def _policy_totals(self, one: PolicyTotals) -> PolicyTotals:

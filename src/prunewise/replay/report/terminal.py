@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from prunewise.replay.policies import OPTIMAL
+from prunewise.replay.policies import CEILING, OPTIMAL, label
 from prunewise.replay.report import words
+from prunewise.replay.report.summary import Summary, saved, span, summary
 from prunewise.replay.report.words import NOT_KNOWN, count, number, one_line, short
 from prunewise.replay.sweep import Threshold
 from prunewise.replay.totals import NONE, Block, Cost, Lost, PolicyTotals, Totals, percent, signed
@@ -25,10 +26,10 @@ _HURTS, _HELPS, _QUIET = "red", "green", "dim"
 _OUTCOMES = {"gains": "bold green", "loses": "bold red", "undecided": "bold yellow", "nothing": "bold"}
 
 
-def render(totals: Totals, console: Console) -> None:
+def render(totals: Totals, console: Console, *, details: bool = False) -> None:
     """Write the summary."""
     with console.capture() as captured:
-        for part in parts(totals):
+        for part in parts(totals, details=details):
             unbroken = isinstance(part, Text) and bool(part.no_wrap)
             console.print(part, markup=False, highlight=False, emoji=False, soft_wrap=unbroken)
     text = captured.get()
@@ -37,9 +38,13 @@ def render(totals: Totals, console: Console) -> None:
     console.file.write(text)
 
 
-def parts(totals: Totals, *, verbose: bool = False) -> Iterator[RenderableType]:
-    """The summary, piece by piece; with `verbose` each session that is left out, and each warning."""
-    yield from _read(totals, verbose=verbose)
+def parts(totals: Totals, *, details: bool = False) -> Iterator[RenderableType]:
+    """The summary, piece by piece: the answer first, and with `details` all figures."""
+    yield from _answer(totals)
+    if not details:
+        return
+    yield from _title("What was read", "")
+    yield from _read(totals)
     if totals.all.sessions:
         yield from _comparison(totals)
         yield from _how(totals.all)
@@ -51,11 +56,75 @@ def parts(totals: Totals, *, verbose: bool = False) -> Iterator[RenderableType]:
     yield from _harness(totals)
     yield from _worst_sessions(totals)
     yield from _worst_recalls(totals)
+    yield from _left_out(totals)
     yield from _caveats(totals)
     yield from _verdict(totals)
 
 
-def _read(totals: Totals, *, verbose: bool) -> Iterator[RenderableType]:
+def _answer(totals: Totals) -> Iterator[RenderableType]:
+    """The first screen."""
+    answer = summary(totals)
+    yield Text(answer.spent, "bold")
+    if answer.lines:
+        yield _savings(answer)
+    for sentence in answer.found:
+        yield Text(sentence, "bold" if sentence is answer.found[0] else "")
+    for sentence in answer.how:
+        yield Text(sentence, no_wrap=True, overflow="ignore")
+    for doubt in answer.doubts:
+        yield Text(doubt, "yellow")
+    if answer.lines:
+        yield from _policies(totals)
+    yield Text("More: --details for all figures, --html FILE for plots.", _QUIET)
+
+
+def _savings(answer: Summary) -> RenderableType:
+    money = any(line.saved for line in answer.lines)
+    heads = (
+        "policy",
+        *(("saved",) if money else ()),
+        *(("95% interval", "share") if money else ("saved", "95% interval")),
+        "dearer",
+        "worst",
+    )
+    rows: list[list[Text]] = []
+    for line in answer.lines:
+        tone = "" if line.gains is None else _HELPS if line.gains else _HURTS
+        share, interval = Text(line.share, tone), Text(line.interval)
+        amounts = [Text(line.saved or NOT_KNOWN, tone), interval, share] if money else [share, interval]
+        name = Text(line.name, "bold" if line.policy == answer.shown else "")
+        rows.append([name, *amounts, Text(line.dearer), Text(line.worst)])
+    return _table(heads, rows)
+
+
+def _policies(totals: Totals) -> Iterator[RenderableType]:
+    block = totals.all
+    shown = [one for one in _but_none(block) if one.policy not in (OPTIMAL, CEILING)]
+    yield from _title("All policies", "Savings are shares of what input cost; below zero is dearer.")
+    yield _table(
+        ("policy", "saved", "95% interval", "likely", "needed", "compactions"),
+        [
+            [
+                Text(_name(one.policy)),
+                Text(saved(one.net.change)),
+                Text(span(one.net.interval)),
+                Text(saved(one.detected.net.change) if one.detected else NOT_KNOWN),
+                Text(number(one.missed.recalls_per_100_blocks, 1)),
+                Text(f"{one.compactions_avoided:,} of {block.compactions:,}"),
+            ]
+            for one in shown
+        ],
+    )
+    yield Text(
+        "likely: saved if only what was probably needed again is charged. needed: how many of 100 outputs "
+        "left out may have been needed again. compactions: how many would have been spared.",
+        _QUIET,
+    )
+    for one in shown:
+        yield Text(f"{_name(one.policy)}: {one_line(words.what(one.policy))}", _QUIET)
+
+
+def _read(totals: Totals) -> Iterator[RenderableType]:
     counted = totals.all
     yield Text(
         f"{count(counted.sessions, 'session')} counted, {count(counted.llm_calls, 'LLM call')}", "bold"
@@ -66,9 +135,6 @@ def _read(totals: Totals, *, verbose: bool) -> Iterator[RenderableType]:
         yield Text(f"Left out: {reason}", "yellow")
     if totals.warnings:
         yield Text(f"The readers gave {count(totals.warnings, 'warning')}.", "yellow")
-    if verbose:
-        for line in words.each_left_out(totals):
-            yield Text(one_line(line), "yellow", no_wrap=True, overflow="ignore")
     if not totals.with_loss:
         yield Text("Information loss was not looked for: no recall is charged anywhere.", "yellow")
     yield from words.basis(totals)
@@ -88,9 +154,9 @@ def _comparison(totals: Totals) -> Iterator[RenderableType]:
 
 def _compared(one: PolicyTotals, active: str) -> list[Text]:
     if one.policy == NONE:
-        return [Text(NONE), Text(short(one.net.total), _QUIET), Text("tokens", _QUIET)]
+        return [Text(_name(NONE)), Text(short(one.net.total), _QUIET), Text("tokens", _QUIET)]
     cells = [_change(value) for value in (one.net.median, one.net.p5, one.net.p1, one.net.worst)]
-    name = Text(one_line(one.policy), "bold" if one.policy == active else "")
+    name = Text(_name(one.policy), "bold" if one.policy == active else "")
     return [name, _change(one.net.change), Text(_interval(one.net)), *cells]
 
 
@@ -105,7 +171,7 @@ def _how(block: Block) -> Iterator[RenderableType]:
         ("policy", "gross", "suffix net", "suffix", "optimum", "own", "breaks", "acts"),
         [
             [
-                Text(one_line(one.policy)),
+                Text(_name(one.policy)),
                 _change(one.gross.change),
                 _change(one.suffix_net.change),
                 _change(one.suffix.change),
@@ -131,7 +197,7 @@ def _room(block: Block) -> Iterator[RenderableType]:
         ("policy", "peak", "final", "avoided", "calls gained", "removed", "US dollars"),
         [
             [
-                Text(one_line(one.policy)),
+                Text(_name(one.policy)),
                 Text(short(one.peak)),
                 Text(short(one.final)),
                 Text(f"{one.compactions_avoided:,} of {block.compactions:,}"),
@@ -164,7 +230,7 @@ def _loss(block: Block) -> Iterator[RenderableType]:
         ("policy", "blocks", "recalls", "/100", "/sess", "/Mtok", "random", "oldest", "large"),
         [
             [
-                Text(one_line(one.policy)),
+                Text(_name(one.policy)),
                 Text(number(one.missed.blocks)),
                 Text(number(one.missed.recalls), _HURTS if one.missed.recalls else ""),
                 Text(number(one.missed.recalls_per_100_blocks, 1)),
@@ -184,7 +250,7 @@ def _loss(block: Block) -> Iterator[RenderableType]:
     )
     for one in shown:
         if one.missed.recalls:
-            yield Text(f"{one_line(one.policy)}: {_kinds(one.missed)}", _QUIET)
+            yield Text(f"{_name(one.policy)}: {_kinds(one.missed)}", _QUIET)
 
 
 def _kinds(missed: Lost) -> str:
@@ -196,7 +262,7 @@ def _removed(totals: Totals) -> Iterator[RenderableType]:
     mine = totals.all.policy(totals.active)
     if mine is None or not mine.removed:
         return
-    yield from _title(f'What "{one_line(mine.policy)}" removes', "")
+    yield from _title(f'What "{_name(mine.policy)}" removes', "")
     yield from _shares("by strategy", list(mine.removed_by_strategy.items()), mine.removed)
     tools = list(mine.removed_by_tool.items())
     rest = sum(many for _, many in tools[_MOST_TOOLS:])
@@ -219,7 +285,7 @@ def _long(totals: Totals) -> Iterator[RenderableType]:
         ("policy", "net", "95% interval", "median", "worst", "suffix net"),
         [
             [
-                Text(one_line(one.policy)),
+                Text(_name(one.policy)),
                 _change(one.net.change),
                 Text(_interval(one.net)),
                 _change(one.net.median),
@@ -277,7 +343,7 @@ def _worst_sessions(totals: Totals) -> Iterator[RenderableType]:
     mine = [one for one in totals.worst_sessions if one.policy == totals.active]
     if not mine:
         return
-    yield from _title(f'Sessions that "{one_line(totals.active)}" makes dearer', "")
+    yield from _title(f'Sessions that "{_name(totals.active)}" makes dearer', "")
     for one in mine[:_MOST_SESSIONS]:
         calls = count(one.llm_calls, "LLM call")
         line = Text("  ")
@@ -292,7 +358,7 @@ def _worst_recalls(totals: Totals) -> Iterator[RenderableType]:
     if not mine:
         return
     yield from _title(
-        f'What "{one_line(totals.active)}" removes and the session needs', "Messages and calls count from 0."
+        f'What "{_name(totals.active)}" removes and the session needs', "Messages and calls count from 0."
     )
     for case in mine[:_MOST_RECALLS]:
         recall = case.recall
@@ -305,12 +371,19 @@ def _worst_recalls(totals: Totals) -> Iterator[RenderableType]:
         yield _unbroken(f"    {case.source}: {place}")
 
 
+def _left_out(totals: Totals) -> Iterator[RenderableType]:
+    lines = list(words.each_left_out(totals))
+    if lines:
+        yield from _title("Left out, and what the readers warned of", "")
+        yield from map(_unbroken, lines)
+
+
 def _caveats(totals: Totals) -> Iterator[RenderableType]:
     yield from _title("How to read this", "")
     for caveat in words.CAVEATS:
         yield Text(f"- {caveat}", _QUIET)
     for policy in totals.policies:
-        yield Text(f"- {one_line(policy)}: {one_line(words.what(policy))}", _QUIET)
+        yield Text(f"- {_name(policy)}: {one_line(words.what(policy))}", _QUIET)
 
 
 def _verdict(totals: Totals) -> Iterator[RenderableType]:
@@ -328,6 +401,10 @@ def _but_none(block: Block) -> list[PolicyTotals]:
     return [one for one in block.policies if one.policy != NONE]
 
 
+def _name(policy: str) -> str:
+    return one_line(label(policy))
+
+
 def _title(title: str, note: str) -> Iterator[RenderableType]:
     yield ""
     yield Text(title, "bold cyan")
@@ -335,13 +412,34 @@ def _title(title: str, note: str) -> Iterator[RenderableType]:
         yield Text(note, _QUIET)
 
 
+class _Table:
+    """A table without lines. Where it has no room, columns at its end are left out."""
+
+    def __init__(self, heads: Sequence[str], rows: Iterable[Sequence[Text]]) -> None:
+        self._heads = heads
+        self._rows = list(rows)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        columns = len(self._heads)
+        while (
+            columns > 1
+            and self._with(columns).__rich_measure__(console, options.update(width=9999)).maximum
+            > options.max_width
+        ):
+            columns -= 1
+        yield self._with(columns)
+
+    def _with(self, columns: int) -> Table:
+        table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=True, header_style=_QUIET)
+        for index, head in enumerate(self._heads[:columns]):
+            table.add_column(head, justify="right" if index else "left", no_wrap=True)
+        for row in self._rows:
+            table.add_row(*row[:columns])
+        return table
+
+
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Text]]) -> RenderableType:
-    table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=True, header_style=_QUIET)
-    for index, head in enumerate(heads):
-        table.add_column(head, justify="right" if index else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return _Table(heads, rows)
 
 
 def _change(change: float | None) -> Text:

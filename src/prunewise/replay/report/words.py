@@ -11,8 +11,30 @@ from prunewise.wording import count
 
 YOURS = "your settings"
 """What the command calls the user's own settings."""
-NOT_KNOWN = "\u2013"
+NOT_KNOWN = "-"
 """Where there is nothing to say."""
+
+_CLIENTS = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "copilot": "Copilot CLI",
+    "gemini-cli": "Gemini CLI",
+    "qwen-code": "Qwen Code",
+    "swe-agent": "SWE-agent",
+}
+
+
+def client(format: str) -> str:
+    """The name of the program whose sessions have a format."""
+    return _CLIENTS.get(format, format)
+
+
+def money(dollars: float) -> str:
+    """An amount in US dollars: $1,234, $12.30, $0.0045."""
+    size = abs(dollars)
+    digits = 0 if size >= 999.5 else 2 if size >= 0.00995 or not size else 4  # noqa: PLR2004
+    text = f"${size:,.{digits}f}"
+    return text if dollars >= 0 or not any(one in text for one in "123456789") else f"-{text}"
 
 
 def one_line(text: str) -> str:
@@ -56,14 +78,11 @@ def listed(counts: Mapping[str, int]) -> str:
 def what(policy: str) -> str:
     """What a policy does."""
     if policy == OPTIMAL:
-        return (
-            "the best schedule in hindsight for what documented may remove, on the suffix model, as if "
-            "nothing were ever missed: a mark to measure by, no policy that could run"
-        )
+        return "the best that documented could have done, told afterwards: a mark to measure by"
     if policy == CEILING:
         return (
-            "the best schedule in hindsight for results that nothing needs any more, each gone right after "
-            "its last need: what pruning of whole results could save with no loss, no policy that could run"
+            "whole results left out right after their last use, told afterwards: a mark to measure by, no "
+            "bound, since a policy may cut earlier and recall"
         )
     if policy == YOURS:
         return "the settings that pi would read on this machine"
@@ -90,16 +109,16 @@ def left_out(totals: Totals) -> Iterable[str]:
 
 
 def each_left_out(totals: Totals) -> Iterable[str]:
-    """The same one by one, and what the readers warned of."""
-    for error in totals.errors:
-        yield f"{error.source}: could not be replayed: {error.reason}"
-    for one in totals.excluded:
-        yield f"{one.source}: off from recorded usage by {percent(one.baseline_error or 0.0)}"
-    for one in totals.copies:
-        yield f"{one.source}: copies alone"
-    for one in totals.empty:
-        yield f"{one.source}: no answered LLM call"
-    yield from totals.warned
+    """The same one by one, and what the readers warned of; nothing of what is shared without names."""
+    reasons = [(one.source, f"could not be replayed: {one.reason}") for one in totals.errors]
+    reasons += [
+        (one.source, f"off from recorded usage by {percent(one.baseline_error or 0.0)}")
+        for one in totals.excluded
+    ]
+    reasons += [(one.source, "copies alone") for one in totals.copies]
+    reasons += [(one.source, "no answered LLM call") for one in totals.empty]
+    yield from (f"{source}: {reason}" for source, reason in reasons if source)
+    yield from filter(None, totals.warned)
 
 
 def basis(totals: Totals) -> Iterable[str]:
