@@ -4,6 +4,7 @@ import re
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from prunewise import prices
@@ -16,6 +17,7 @@ from prunewise.prices import (
     Rates,
     Tier,
     assumed_prices,
+    at_speed,
     override,
     parse_prices,
     plain,
@@ -521,3 +523,42 @@ def test_what_the_list_lacks_is_priced_by_its_provider(model: str, provider: str
 def test_a_preview_without_a_price_is_not_known():
     assert found("gpt-5.3-codex-spark", "openai").default
     assert not found("gpt-5.3-codex", "openai").default
+
+
+@pytest.mark.parametrize(
+    ("model", "speed", "factor"),
+    [
+        ("claude-opus-4-6", "", 1),
+        ("claude-opus-4-6", "fast", 6),
+        ("anthropic/claude-opus-4.6", "fast", 6),
+        ("claude-opus-4-8", "fast", 2),
+        ("claude-opus-5-5", "fast", 2),
+        ("claude-opus-4-6", "us", 1.1),
+        ("claude-opus-4-6", "fast us", 6.6),
+        ("claude-sonnet-4-6", "batch", 0.5),
+        ("gpt-5.5", "priority", 2.5),
+        ("gpt-6-sol", "flex", 0.5),
+        ("claude-opus-4-7", "fast", None),  # the factor is not known
+        ("claude-opus-4-5", "us", None),
+        ("claude-opus-4-6", "priority", None),
+        ("claude-opus-4-6", "odd", None),
+        ("claude-opus-4-6", "fast odd", None),
+        ("gpt-5.5", "ultrafast", None),
+    ],
+)
+def test_a_speed_multiplies_the_dollars_or_leaves_them_unknown(model: str, speed: str, factor: float | None):
+    standard = prices_for(model)
+    assert standard is not None
+    found = at_speed(standard, speed)
+    assert (found.rates, found.tiers, found.rules) == (standard.rates, standard.tiers, standard.rules)
+    assert standard.dollars_per_million is not None
+    if factor is None:
+        assert found.dollars_per_million is None
+    else:
+        assert found.dollars_per_million == pytest.approx(factor * standard.dollars_per_million)
+
+
+def test_a_speed_in_the_models_name():
+    assert prices_for("claude-opus-4.6-fast") == at_speed(
+        msgspec.structs.replace(prices_for("claude-opus-4-6"), model="claude-opus-4.6-fast"), "fast"
+    )

@@ -606,9 +606,40 @@ def prices_for(model: str, provider: str = "", when: float | None = None) -> Pri
     listed = _listed(model, provider, when)
     if rules is None:
         return None if listed is None else _with_list(model, UNKNOWN, listed)
-    if listed is None:
-        return _from_rules(model, rules)
-    return _with_list(model, rules, listed)
+    found = _from_rules(model, rules) if listed is None else _with_list(model, rules, listed)
+    return at_speed(found, "fast") if _FAST.match(model.strip().lower()) else found
+
+
+_FAST = re.compile(r"\S*claude-\S*-fast$")
+_SPEEDS = (
+    (r"claude-opus-4-6", "fast", 6.0),
+    (rf"claude-opus-(4-8|5(-5)?){_ENDS}", "fast", 2.0),
+    (r"claude-", "batch", 0.5),
+    (r"claude-((opus|sonnet)-4-[6-9]|(opus|sonnet|haiku|fable|mythos)-[5-9])", "us", 1.1),
+    (r"gpt-|o\d", "flex", 0.5),
+    (r"gpt-|o\d", "batch", 0.5),
+    (rf"gpt-5[.-]5{_ENDS}", "priority", 2.5),
+    (r"gpt-6", "priority", 2.0),
+    (r"gpt-6", "ultrafast", 6.0),
+)
+"""By what a model's prices are multiplied at each speed (pattern of the plain id, speed, factor): the pricing
+pages of Claude and OpenAI, litellm 1.110.2, checked on the day of the rules."""
+
+
+def at_speed(prices: Prices, speed: str) -> Prices:
+    """The prices at a speed, service tier or place other than the standard: the ratios stay, the dollars are
+    multiplied. They are not known where the provider's factor is not.
+
+    Args:
+        prices: the model's.
+        speed: `fast`, `priority`, `flex`, `batch`, `us`, ...; several with a space between; empty: standard.
+    """
+    dollars = prices.dollars_per_million
+    for one in speed.split():
+        name = plain(prices.model)
+        factor = next((by for models, at, by in _SPEEDS if at == one and re.match(models, name)), None)
+        dollars = None if dollars is None or factor is None else dollars * factor
+    return msgspec.structs.replace(prices, dollars_per_million=dollars) if speed else prices
 
 
 def assumed_prices(model: str = "") -> Prices:

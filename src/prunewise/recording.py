@@ -31,7 +31,16 @@ class LLMCall(msgspec.Struct, frozen=True):
     warmed: float | None = None
     """When a request since the call before, one beside the conversation, last kept the cache warm."""
     beside: tuple[Usage, ...] = ()
-    """What the provider counted for the requests beside the conversation since the call before."""
+    """What the provider counted for the requests beside the conversation since the call before; for the last
+    call also those after it."""
+    speed: str = ""
+    """What it was billed as, where that is not the standard: `fast`, `priority`, `flex`, ...; see
+    `prices.at_speed`."""
+
+    @property
+    def answerer(self) -> tuple[str, str, str]:
+        """What answered. Nothing is cached for another one."""
+        return self.model, self.provider, self.speed
 
 
 class Epoch(msgspec.Struct, frozen=True):
@@ -64,7 +73,10 @@ class Recording(msgspec.Struct, frozen=True):
     """How many of its answers were made in another session, of which this one holds a copy. They are
     messages here, and no LLM calls: they count there."""
     aside: int = 0
-    """How many LLM calls the branches hold that are not in it."""
+    """How many LLM calls its file holds that are in no recording: those of other branches, and of models that
+    the provider asked on its own."""
+    subagents: tuple[Recording, ...] = ()
+    """The conversations of subagents that its file holds."""
 
     @property
     def llm_calls(self) -> int:

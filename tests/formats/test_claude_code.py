@@ -184,6 +184,85 @@ def test_the_share_written_to_live_an_hour() -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ([usage(2), usage(2), usage(900)], Usage(3, 900, 100, 20)),
+        ([usage(900), usage(2)], Usage(3, 900, 100, 20)),
+        ([usage(900), {"input_tokens": 5000, "output_tokens": 1}], Usage(5000, 1)),
+        ([usage(900), {"input_tokens": 50, "output_tokens": 950}], Usage(3, 900, 100, 20)),
+        ([usage(7), None], Usage(3, 7, 100, 20)),
+        ([None, usage(7)], Usage(3, 7, 100, 20)),
+        ([{"output_tokens": 1}, usage(7)], Usage(3, 7, 100, 20)),
+        (
+            [usage(7, cache_read_input_tokens=120, cache_creation_input_tokens=0), usage(7)],
+            Usage(3, 7, 100, 20),
+        ),
+        (
+            [usage(7, cache_creation={"ephemeral_1h_input_tokens": 20}), usage(6, input_tokens=4)],
+            Usage(4, 6, 100, 20),
+        ),
+    ],
+)
+def test_the_usage_of_an_answer_is_that_of_one_line_as_a_whole(told: list[Any], expected: Usage) -> None:
+    session = Session()
+    session.user()
+    for number, one in enumerate(told):
+        session.answer("m1", f"part {number}", usage=one)
+    assert session.read().epochs[0].calls[0].usage == expected
+
+
+def made(read: int, output: int = 10, kind: str = "message", **more: Any) -> Line:
+    return {"type": kind, "input_tokens": 2, "output_tokens": output, "cache_read_input_tokens": read, **more}
+
+
+@pytest.mark.parametrize(
+    ("iterations", "expected", "beside", "aside"),
+    [
+        ([made(100)], Usage(2, 10, 100), (), 0),
+        ([made(100), made(150, 20)], Usage(2, 20, 150), (Usage(2, 10, 100),), 0),
+        ([made(100), made(9, kind="advisor_message"), made(150)], Usage(2, 10, 150), (Usage(2, 10, 100),), 1),
+        ([made(100), made(9, kind="advisor_message")], Usage(2, 10, 100), (), 1),
+        ([made(90, kind="compaction"), made(20)], Usage(2, 10, 20), (Usage(2, 10, 90),), 0),
+        ([made(1), made(2), made(3)], Usage(2, 10, 3), (Usage(2, 10, 1), Usage(2, 10, 2)), 0),
+        ([], Usage(4, 30, 250), (), 0),
+        ([made(9, kind="advisor_message")], Usage(4, 30, 250), (), 1),
+        ([made(0, 0, input_tokens=0), made(7)], Usage(4, 30, 250), (), 0),
+        ("odd", Usage(4, 30, 250), (), 0),
+    ],
+)
+def test_an_answer_of_several_requests_is_the_last_of_them(
+    iterations: Any, expected: Usage, beside: tuple[Usage, ...], aside: int
+) -> None:
+    session = Session()
+    session.user()
+    total = {"input_tokens": 4, "output_tokens": 30, "cache_read_input_tokens": 250}
+    session.answer("m1", "hi", usage={**total, "iterations": iterations})
+    recording = session.read()
+    (only,) = recording.epochs[0].calls
+    assert (only.usage, only.beside, recording.aside) == (expected, beside, aside)
+
+
+@pytest.mark.parametrize(
+    ("told", "speed"),
+    [
+        ({}, ""),
+        ({"speed": "standard", "service_tier": "standard", "inference_geo": "global"}, ""),
+        ({"speed": "fast", "service_tier": "standard"}, "fast"),
+        ({"service_tier": "priority"}, "priority"),
+        ({"service_tier": "batch"}, "batch"),
+        ({"inference_geo": "us"}, "us"),
+        ({"speed": "fast", "inference_geo": "us"}, "fast us"),
+        ({"speed": None, "inference_geo": "not_available"}, ""),
+    ],
+)
+def test_the_speed_that_an_answer_was_billed_at(told: Line, speed: str) -> None:
+    session = Session()
+    session.user()
+    session.answer("m1", "hi", usage=usage(**told))
+    assert session.read().epochs[0].calls[0].speed == speed
+
+
+@pytest.mark.parametrize(
     "bad", [None, {}, "x", {"input_tokens": 0, "output_tokens": None}, {"input_tokens": -4}]
 )
 def test_a_usage_that_counts_nothing_is_none(bad: Any) -> None:
@@ -541,6 +620,33 @@ def test_a_conversation_begun_anew_in_the_same_file_is_an_epoch_of_its_own() -> 
     assert recording.branches == 1
 
 
+def stray(session: Session, **fields: Any) -> None:
+    """A notice of the host's that hangs on nothing, and on which nothing hangs."""
+    last = session.last
+    fields = {"isApiErrorMessage": True, "model": "<synthetic>", "parent": None, **fields}
+    session.answer("x", "Please run /login", **fields)
+    session.last = last
+
+
+@pytest.mark.parametrize("places", [(0,), (1,), (4,), (6,), (8,), (0, 3, 8), (7, 7, 7)])
+@pytest.mark.parametrize("notice", [{}, {"isApiErrorMessage": False}, {"isMeta": True}])
+def test_a_notice_that_hangs_on_nothing_changes_nothing(places: tuple[int, ...], notice: Line) -> None:
+    def session(places: tuple[int, ...]) -> Session:
+        made, turns = Session(), ["first"]
+        for place in range(9):
+            for _ in range(places.count(place)):
+                stray(made, **notice)
+            made.last = turns[2] if place == 4 else made.last
+            said = made.answer(f"m{place}", f"say {place}") if place % 2 else made.user(f"ask {place}")
+            turns.append(said)
+        return made
+
+    bare, noticed = session(()).read(), session(places).read()
+    assert shape(noticed) == shape(bare)
+    assert (noticed.llm_calls, noticed.branches, noticed.aside) == (bare.llm_calls, 2, 1)
+    assert [role for role, _ in shape(bare)[0]] == ["user", "assistant"] * 3 + ["user"]
+
+
 def test_subagents_are_conversations_of_their_own() -> None:
     session = one_turn()
     session.user("look around", isSidechain=True, parent=None)
@@ -548,7 +654,12 @@ def test_subagents_are_conversations_of_their_own() -> None:
     session.user("look again", isSidechain=True, parent=None)
     session.answer("m9", "done", parent="u4")
     recording = session.read()
-    assert (recording.llm_calls, recording.branches, recording.warnings) == (3, 3, ())
+    assert (recording.llm_calls, recording.branches, recording.warnings) == (3, 1, ())
+    assert [(one.session, one.source, one.llm_calls) for one in recording.subagents] == [
+        ("s1/u5", "folder/s.jsonl:5", 1),
+        ("s1/u7", "folder/s.jsonl:7", 0),
+    ]
+    assert shape(recording.subagents[0]) == [[("user", "look around"), ("assistant", "seen")]]
 
 
 def test_a_file_of_a_subagent_alone_is_read() -> None:
@@ -595,6 +706,73 @@ def test_what_a_compaction_keeps_comes_behind_the_summary_and_is_no_new_call() -
         ("assistant", "on we go"),
     ]
     assert [one.position for one in recording.epochs[1].calls] == [3]
+
+
+def hanging_on(parent: str, **metadata: Any) -> Session:
+    """A compaction behind `u4`; what follows the summary hangs on an earlier line."""
+    session = one_turn()
+    session.add(
+        "system", subtype="compact_boundary", parent=None, logicalParentUuid="u4", compactMetadata=metadata
+    )
+    session.user("The summary", isCompactSummary=True)
+    session.user("go on", parent=parent)
+    session.answer("m3", "on we go", usage=usage())
+    return session
+
+
+LAST_TWO = {"preservedSegment": {"headUuid": "u3", "anchorUuid": "u6", "tailUuid": "u4"}}
+LISTED = {"preservedMessages": {"anchorUuid": "u6", "uuids": ["u3", "u4"], "allUuids": ["u3", "u4"]}}
+RESULT, ANSWER = ("tool", "result t1 out"), ("assistant", "done")
+
+
+@pytest.mark.parametrize(
+    ("session", "kept"),
+    [
+        (hanging_on("u4", **LAST_TWO), [RESULT, ANSWER]),
+        (hanging_on("u4", **LISTED), [RESULT, ANSWER]),
+        (hanging_on("u4", preservedMessages={"allUuids": ["u3", "u4"]}), [RESULT, ANSWER]),
+        (hanging_on("u4", preservedMessages={"uuids": ["u4"]}), [ANSWER]),
+        (hanging_on("u4", preservedMessages={"uuids": ["u4", 7, "gone"]}), [ANSWER]),
+        (hanging_on("u6", **LAST_TWO), [RESULT, ANSWER]),
+        (hanging_on("u6", **LISTED), [RESULT, ANSWER]),
+        (hanging_on("u5", **LISTED), [RESULT, ANSWER]),
+        (hanging_on("u3", **LISTED), [RESULT]),  # the user went back to what was kept
+        (hanging_on("u3", **LAST_TWO), [RESULT]),
+        (hanging_on("u4"), []),
+        (hanging_on("u4", preservedSegment={"headUuid": "gone", "tailUuid": "u4"}), []),
+        (hanging_on("u4", preservedMessages="odd"), []),
+    ],
+)
+def test_no_way_leads_past_a_compaction(session: Session, kept: list[tuple[str, str]]) -> None:
+    recording = session.read()
+    assert [(len(one.messages), len(one.calls), one.ended_by) for one in recording.epochs] == [
+        (4, 2, "compaction"),
+        (len(kept) + 3, 1, "end"),
+    ]
+    assert shape(recording)[1] == [
+        ("other", "The summary"),
+        *kept,
+        ("user", "go on"),
+        ("assistant", "on we go"),
+    ]
+    assert (recording.aside, recording.warnings) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("session", "messages", "aside"),
+    [
+        (hanging_on("u2", **LISTED), 5, 1),  # its call has been answered
+        (hanging_on("u1", **LISTED), 3, 2),
+        (hanging_on("u3"), 5, 1),
+        (hanging_on("u2", **LAST_TWO), 5, 1),
+        (hanging_on("u1"), 3, 2),
+    ],
+)
+def test_the_user_may_go_back_to_before_a_compaction(session: Session, messages: int, aside: int) -> None:
+    recording = session.read()
+    assert [(len(one.messages), one.ended_by) for one in recording.epochs] == [(messages, "end")]
+    assert recording.aside == aside
+    assert recording.branches == 2
 
 
 def test_a_late_line_of_an_answer_from_before_is_no_second_call() -> None:

@@ -234,6 +234,31 @@ def test_the_call_that_made_a_summary_ends_the_epoch() -> None:
     assert len(second.calls) == 1
 
 
+@pytest.mark.parametrize(
+    ("tiers", "speeds"),
+    [
+        ((None, None), ["", ""]),
+        (("fast", None), ["priority", "priority"]),
+        (("priority", "default"), ["priority", ""]),
+        (("flex", "fast"), ["flex", "priority"]),
+        (("odd", None), ["", ""]),
+    ],
+)
+def test_the_service_tier_is_a_speed(tiers: tuple[str | None, ...], speeds: list[str]) -> None:
+    rollout = Rollout()
+    rollout.meta()
+    for number, tier in enumerate(tiers):
+        rollout.add("turn_context", {"model": "gpt-5.5", "service_tier": tier})
+        rollout.user()
+        rollout.say()
+        rollout.tokens(100 + number)
+    rollout.event("thread_settings_applied", thread_settings={"service_tier": "fast"})
+    rollout.user()
+    rollout.say()
+    calls = rollout.read().epochs[0].calls
+    assert [one.speed for one in calls] == [*speeds, "priority"]
+
+
 # ------------------------------------------------------------------- copies
 
 

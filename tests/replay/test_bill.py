@@ -574,3 +574,19 @@ def test_providers_rules_never_keep_more_than_the_suffix_model(
     found, cuts = case
     account = open_account(found, Book(), assumed_prefix=600)
     assert (lookback_bill(account, cuts).read <= suffix_bill(account, cuts).read + 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    ("speeds", "counted"),
+    [
+        (("", "", ""), [0, 2000, 2100]),
+        (("fast", "fast", "fast"), [0, 2000, 2100]),
+        (("", "fast", "fast"), [0, 0, 2100]),
+        (("fast", "", "fast"), [0, 0, 0]),
+        (("", "", "us"), [0, 2000, 0]),
+    ],
+)
+def test_nothing_is_cached_for_another_speed(speeds: tuple[str, ...], counted: list[float]):
+    made = [replace(one, speed=speed) for one, speed in zip(calls(1, 3, 5), speeds, strict=True)]
+    account = open_account([Stretch([1000.0, 50, 50, 50, 50], made)], Book(), assumed_prefix=1000)
+    assert [float(one) for one in lookback_bill(account).read] == counted

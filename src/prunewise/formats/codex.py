@@ -64,6 +64,8 @@ _NO_USER_TEXT = (
     "Warning: The maximum number of unified exec processes",
 )
 """How texts begin that Codex writes in the user's name."""
+_SPEEDS = {"fast": "priority", "priority": "priority", "flex": "flex", "default": "", "standard": ""}
+"""What Codex calls the service tiers, and what OpenAI does."""
 _SUMMARY_PREFIX = (
     "Another language model started to solve this problem and produced a summary of its thinking process."
 )
@@ -120,11 +122,12 @@ def _is_old_header(record: Record) -> bool:
 class _Answer:
     """An answer of the model while its items come in."""
 
-    __slots__ = ("beside", "copied", "failed", "id", "model", "parts", "time", "usage")
+    __slots__ = ("beside", "copied", "failed", "id", "model", "parts", "speed", "time", "usage")
 
-    def __init__(self, id: str, model: str, *, copied: bool) -> None:
+    def __init__(self, id: str, model: str, speed: str, *, copied: bool) -> None:
         self.id = id
         self.model = model
+        self.speed = speed
         self.copied = copied
         """Whether it was made in the parent's rollout, whose history this one begins with."""
         self.beside: list[Usage] = []
@@ -148,6 +151,7 @@ class _Reader:
         self._lines = lines
         self._provider = PROVIDER
         self._model = ""
+        self._speed = ""
         self._epochs: list[Epoch] = []
         self._messages: list[Message | _Answer] = []
         self._open: _Answer | None = None
@@ -217,6 +221,7 @@ class _Reader:
             self._record(payload)
         else:
             self._model = string(payload.get("model")) or self._model
+            self._speed = _SPEEDS.get(string(payload.get("service_tier")), self._speed)
 
     def _session(self, fields: Record) -> None:
         """The first header counts: a fork carries the headers of the sessions before it behind its own.
@@ -244,7 +249,7 @@ class _Reader:
         message = OPENAI_RESPONSES.read(item, id)
         if message.role == "assistant" or kind.endswith("_call"):
             if self._open is None:
-                self._open = self._last = _Answer(id, self._model, copied=self._copying)
+                self._open = self._last = _Answer(id, self._model, self._speed, copied=self._copying)
                 self._open.beside, self._spare = self._spare, []
                 self._messages.append(self._open)
             self._open.parts += message.parts
@@ -268,6 +273,9 @@ class _Reader:
             self._turn(string(payload.get("turn_id")))
         elif kind == "user_message":
             self._prompts.add(string(payload.get("message")).strip())
+        elif kind == "thread_settings_applied":
+            told = string(as_object(payload.get("thread_settings")).get("service_tier"))
+            self._speed = _SPEEDS.get(told, self._speed)
         elif kind == "thread_rolled_back":
             self._rolled_back(count(payload.get("num_turns")))
 
@@ -353,7 +361,7 @@ class _Reader:
 
     def _call(self, position: int, time: float | None, usage: Usage) -> LLMCall:
         """A call whose answer is no message: the summary of a compaction."""
-        return LLMCall(position, usage, time, self._model, self._provider)
+        return LLMCall(position, usage, time, self._model, self._provider, speed=self._speed)
 
     def _end(self, ended_by: Ending, more: Sequence[LLMCall] = ()) -> tuple[Message, ...]:
         messages = tuple([one.message() if isinstance(one, _Answer) else one for one in self._messages])
@@ -367,6 +375,7 @@ class _Reader:
                 self._provider,
                 one.failed,
                 beside=tuple(one.beside),
+                speed=one.speed,
             )
             for place, one in answers
             if not one.copied

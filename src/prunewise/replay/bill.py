@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from prunewise.prices import CacheRules, Prices, assumed_prices, prices_for
+from prunewise.prices import CacheRules, Prices, assumed_prices, at_speed, prices_for
 from prunewise.recording import LLMCall, Recording
 from prunewise.tokens import PI, Estimator
 from prunewise.transcript import Message, ToolCall, ToolResult, Usage
@@ -279,13 +279,13 @@ def _without_cache_figures(call: LLMCall) -> LLMCall:
 
 def _teller(book: Book) -> Callable[[LLMCall], Prices]:
     """Asks once a model and day."""
-    known: dict[tuple[str, str, int], Prices] = {}
+    known: dict[tuple[str, str, str, int], Prices] = {}
 
     def ask(call: LLMCall) -> Prices:
         day = -1 if call.time is None else int(call.time // 86400)
-        key = (call.model, call.provider, day)
+        key = (*call.answerer, day)
         if key not in known:
-            known[key] = book.prices_for(call.model, call.provider, call.time)
+            known[key] = at_speed(book.prices_for(call.model, call.provider, call.time), call.speed)
         return known[key]
 
     return ask
@@ -376,7 +376,7 @@ def _clock_place(call: LLMCall, before: _Before | None, rules: CacheRules, end: 
     if before is None or before.tokens < rules.minimum:
         return 0.0
     last = before.call
-    if (call.model, call.provider) != (last.model, last.provider):
+    if call.answerer != last.answerer:
         return 0.0
     if call.time is not None and last.time is not None:
         used = max(last.time, call.warmed or last.time)
@@ -547,7 +547,7 @@ def _kept_by_entries(page: Page, places: Floats, changes: list[_Change]) -> Floa
     last: LLMCall | None = None
     for index in np.flatnonzero(page.billed).tolist():
         call, item = page.calls[index], changed.get(index, math.inf)
-        if last is not None and (call.model, call.provider) != (last.model, last.provider):
+        if last is not None and call.answerer != last.answerer:
             entries.clear()
         while entries and entries[-1].end > item:
             entries.pop()

@@ -330,6 +330,7 @@ def load(source: Source, format: str | None = None, *, compaction: bool = True) 
             time.sleep(_PAUSE_SECONDS)
         else:
             yield recording
+            yield from recording.subagents
             return
 
 

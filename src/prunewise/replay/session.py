@@ -452,7 +452,7 @@ def meet(call: LLMCall, new: Sequence[Message], answered: Sequence[LLMCall]) -> 
         None if asked is None or last.time is None else max(0.0, asked - max(last.time, call.warmed or 0.0)),
         call.model,
         call.provider,
-        (call.model, call.provider) != (last.model, last.provider),
+        call.answerer != last.answerer,
     )
 
 
