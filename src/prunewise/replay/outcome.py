@@ -1,5 +1,6 @@
-"""What the last benchmark over all of a user's own sessions came to, kept for those who give advice.
+"""What the last benchmark over all of a user's own sessions found for those of pi, kept for advice.
 
+Savings are the lower figures: everything that may have been needed again is charged.
 One small file in the user's cache folder. Where there is none, or it cannot be read, nothing was measured.
 """
 
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from prunewise.replay.policies import label
 from prunewise.wording import count
 
 if TYPE_CHECKING:
     from prunewise.replay.totals import Totals
 
 _FILE = "outcome.json"
+_CLIENT = "pi"
 _MEASURE = "`prunewise benchmark` measures it"
 
 
@@ -35,12 +38,14 @@ class Share(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
-    """Two policies on the same sessions, at these sessions' own prices."""
+    """Two policies on the same sessions of pi, at these sessions' own prices."""
 
     day: str
     """ISO date."""
     sessions: int
     llm_calls: int
+    recommended: str | None
+    """The best policy of all that were compared, where one saves for certain."""
     documented: Share
     priced: Share
 
@@ -55,17 +60,19 @@ def cache_folder() -> Path | None:
 
 
 def outcome_of(totals: Totals, day: str) -> Outcome | None:
-    """What a benchmark came to; None where it did not compare the two policies on any session."""
+    """What a benchmark came to; None where it did not compare the two policies on any session of pi."""
+    block = totals.clients.get(_CLIENT)
+    if block is None:
+        return None
     shares: list[Share] = []
     for name in ("documented", "priced"):
-        policy = totals.all.policy(name)
+        policy = block.policy(name)
         if policy is None or policy.net.change is None:
             return None
         interval = policy.net.interval
         low, high = (None, None) if interval is None else (-interval.high, -interval.low)
         shares.append(Share(-policy.net.change, low, high))
-    block = totals.all
-    return Outcome(day, block.sessions, block.llm_calls, *shares)
+    return Outcome(day, block.sessions, block.llm_calls, block.recommended, *shares)
 
 
 def keep(outcome: Outcome, folder: Path) -> None:
@@ -89,8 +96,11 @@ def advice(outcome: Outcome | None) -> str:
     """What `priced` would bring in place of `documented`, as far as it was measured."""
     if outcome is None:
         return f"what the policy priced would bring on your own sessions is not known: {_MEASURE}"
-    sessions = f"{count(outcome.sessions, 'session')} of yours ({count(outcome.llm_calls, 'LLM call')})"
+    best = (
+        "nothing pays for certain" if outcome.recommended is None else f"best: {label(outcome.recommended)}"
+    )
+    sessions = f"{count(outcome.sessions, 'pi session')} of yours ({count(outcome.llm_calls, 'LLM call')})"
     return (
-        f"on {sessions} the policy priced would have saved {outcome.priced} of the input's cost, "
+        f"{best}; on {sessions} the policy priced would have saved {outcome.priced} of the input's cost, "
         f"documented {outcome.documented} (`prunewise benchmark` of {outcome.day})"
     )

@@ -62,7 +62,7 @@ def test_status_says_what_was_measured_of_the_other_policy_and_only_where_it_is_
     folder = outcome.cache_folder()
     assert folder is not None
     shares = outcome.Share(0.01), outcome.Share(0.2)
-    outcome.keep(outcome.Outcome("2026-01-02", 12, 345, *shares), folder)
+    outcome.keep(outcome.Outcome("2026-01-02", 12, 345, "priced", *shares), folder)
     measured = "the policy priced would have saved 20.0% of the input's cost"
     assert measured in session.says("/context-pruning status")
     assert session.says("/context-pruning policy priced") == "The policy is priced."

@@ -285,7 +285,7 @@ def test_the_policy_is_told_and_what_was_measured_of_the_other_one(
     assert report.notes == [outcome.advice(None)]
     folder = outcome.cache_folder()
     assert folder is not None
-    found = outcome.Outcome("2026-01-02", 12, 345, outcome.Share(0.01), outcome.Share(0.2))
+    found = outcome.Outcome("2026-01-02", 12, 345, None, outcome.Share(0.01), outcome.Share(0.2))
     outcome.keep(found, folder)
     assert f"note         {outcome.advice(found)}" in run("doctor")[1]
     (agent_dir / "extensions" / "dynamic-context-pruning.json").write_text('{"policy": "priced"}')
