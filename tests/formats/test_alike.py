@@ -369,6 +369,11 @@ OTHERS: dict[str, tuple[str, Json, Json]] = {
         user([answered([answered("a")])]),
         user([answered([answered("b")])]),
     ),
+    "a block of another kind that has content": (
+        "anthropic",
+        user([{"type": "search_result", "content": "a"}]),
+        user([{"type": "search_result", "content": [TEXT]}]),
+    ),
     "an item's text of another kind": (
         "openai-responses",
         user("a"),
