@@ -19,7 +19,8 @@ class LLMCall(msgspec.Struct, frozen=True):
     """One request and its answer."""
 
     position: int
-    """The request held the epoch's messages before this one; the answer is the message at it."""
+    """The request held the epoch's messages before this one. The answer is the message at it, where it is an
+    assistant's: an answer that was aborted, and a summary, are none."""
     usage: Usage | None = None
     """What the provider counted, where the recording says; of a split answer counted once."""
     time: float | None = None
@@ -27,7 +28,7 @@ class LLMCall(msgspec.Struct, frozen=True):
     model: str = ""
     provider: str = ""
     failed: bool = False
-    """An error or an abort: no answer that counts, and no usage that can be trusted."""
+    """An error or an abort that the provider counted nothing for: it costs nothing, and leaves no cache."""
     warmed: float | None = None
     """When a request since the call before, one beside the conversation, last kept the cache warm."""
     beside: tuple[Usage, ...] = ()

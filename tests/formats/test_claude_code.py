@@ -607,6 +607,23 @@ def test_a_file_without_parents_is_read_in_its_order() -> None:
     assert (recording.llm_calls, len(recording.epochs), recording.branches) == (2, 1, 1)
 
 
+@pytest.mark.parametrize("place", [1, 3, 5, 7])
+def test_one_answer_without_a_parent_leaves_the_others_chained(place: int) -> None:
+    session = Session()
+    first = session.user("one")
+    session.answer("m1", "wrong way")
+    session.user("another way", parent=first)
+    for number in range(2, 8):
+        session.answer(f"m{number}", "on") if number % 2 == 0 else session.user(f"and {number}")
+    lost = Session()
+    lost.answer("lost", "from nowhere", parent=None, uuid="lost")
+    session.lines.insert(place, lost.lines[0])
+    recording = session.read()
+    assert "wrong way" not in str(shape(recording))
+    assert "from nowhere" not in str(shape(recording))
+    assert (recording.aside, len(recording.epochs)) == (2, 1)
+
+
 def test_a_conversation_begun_anew_in_the_same_file_is_an_epoch_of_its_own() -> None:
     session = one_turn()
     session.progress(parent=None)

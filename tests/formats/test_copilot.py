@@ -191,7 +191,36 @@ def test_subagents_are_conversations_of_their_own() -> None:
     events.add("assistant.message", {"agentId": "c2"}, content="inside")
     events.answer("inside", parentToolCallId="c1")
     recording = events.read()
-    assert (recording.llm_calls, recording.branches) == (2, 3)
+    assert (recording.llm_calls, recording.branches) == (2, 1)
+    assert [(one.session, one.llm_calls) for one in recording.subagents] == [
+        (f"{recording.session}/c1", 2),
+        (f"{recording.session}/c2", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("used", "usage"),
+    [
+        ({"input": 900, "output": 80, "cachedInput": 700}, Usage(200, 80, 700)),
+        ({"input": 900, "output": 80}, Usage(900, 80)),
+        (
+            {"inputTokens": 900, "outputTokens": 80, "cacheReadTokens": 700, "cacheWriteTokens": 150},
+            Usage(50, 80, 700, 150),
+        ),
+        ({"input": 0, "output": 0}, None),
+        ({}, None),
+        ("odd", None),
+        (None, None),
+    ],
+)
+def test_the_call_that_made_a_summary_ends_the_epoch(used: Any, usage: Usage | None) -> None:
+    events = one_turn()
+    events.add("session.compaction_complete", success=True, summaryContent="sum", compactionTokensUsed=used)
+    events.answer("on")
+    first, second = events.read().epochs
+    made = [one for one in first.calls if one.position == len(first.messages)]
+    assert [one.usage for one in made] == ([] if usage is None else [usage])
+    assert len(second.calls) == 1
 
 
 # ------------------------------------------------------------------- usage

@@ -187,10 +187,11 @@ def test_a_compaction_that_failed_changes_nothing():
         user("u1", text("one")),
         assistant("a1", text("x")),
         user("u2", {"type": "compaction"}),
-        assistant("a2", summary=True, parentID="u2", error={"name": "APIError"}),
+        assistant("a2", summary=True, parentID="u2", error={"name": "APIError"}, tokens=None),
     )
     (epoch,) = recording.epochs
     assert [call.failed for call in epoch.calls] == [False, True]
+    assert [one.id for one in epoch.messages] == ["u1", "a1", "u2"]
 
 
 @pytest.mark.parametrize(
@@ -206,10 +207,23 @@ def test_a_compaction_that_failed_changes_nothing():
     ],
 )
 def test_answers_that_failed(answer: Json, kept: bool):
-    (epoch,) = read(user("u1", text("go")), answer).epochs
+    for tokens in (answer["info"]["tokens"], None):
+        made = {**answer, "info": {**answer["info"], "tokens": tokens}}
+        (epoch,) = read(user("u1", text("go")), made).epochs
+        (call,) = epoch.calls
+        assert call.failed is (call.usage is None) is (tokens is None)
+        assert (len(epoch.messages) == 2) is kept
+        assert epoch.messages[-1].usage is None
+
+
+@pytest.mark.parametrize("error", ["APIError", "MessageAbortedError", "MessageOutputLengthError"])
+@pytest.mark.parametrize("summary", [True, False])
+def test_an_answer_that_failed_costs_what_was_counted(error: str, summary: bool):
+    tokens = {"input": 7, "output": 1, "reasoning": 0, "cache": {"read": 900, "write": 20}}
+    made = assistant("a1", text("half"), summary=summary, error={"name": error}, tokens=tokens)
+    (epoch,) = read(user("u1", text("do it")), made).epochs
     (call,) = epoch.calls
-    assert (call.failed, call.usage) == (True, None)
-    assert (len(epoch.messages) == 2) is kept
+    assert (call.failed, call.usage) == (False, Usage(7, 1, 900, 20))
 
 
 def test_several_steps_in_one_message_are_several_calls():

@@ -104,18 +104,89 @@ def test_after_a_compaction_come_the_summary_what_was_kept_and_what_is_new():
     assert [call.position for call in second.calls] == [4]
 
 
+NOTHING_COUNTED = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
+
+
 @pytest.mark.parametrize("stop", ["error", "aborted"])
-def test_an_answer_that_failed_is_a_call_and_is_not_sent(stop: str):
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        (None, None),
+        (NOTHING_COUNTED, None),
+        ("odd", None),
+        (USAGE, Usage(10, 5, 100, 20, total=135)),
+        ({"input": 3, "output": 0}, Usage(3)),
+        ({"cacheRead": 15_000}, Usage(0, 0, 15_000)),
+    ],
+)
+def test_an_answer_that_failed_is_not_sent_and_costs_what_was_counted(
+    stop: str, usage: Json, counted: Usage | None
+):
     session = Session()
     session.user()
-    session.answer("c1", stop=stop)
+    session.answer("c1", stop=stop, usage=usage)
     session.answer()
     (epoch,) = session.read().epochs
-    assert [(call.position, call.failed, call.usage is None) for call in epoch.calls] == [
-        (1, True, True),
-        (1, False, False),
+    assert [(call.position, call.failed, call.usage) for call in epoch.calls] == [
+        (1, counted is None, counted),
+        (1, False, Usage(10, 5, 100, 20, total=135)),
     ]
     assert [one.role for one in epoch.messages] == ["user", "assistant"]
+    (uncompacted,) = read_uncompacted("s.jsonl", session.data).epochs
+    assert [(call.failed, call.usage) for call in uncompacted.calls] == [
+        (call.failed, call.usage) for call in epoch.calls
+    ]
+
+
+SUMMED = {"input": 300, "output": 900, "cacheRead": 10_500}
+
+
+@pytest.mark.parametrize(
+    ("fields", "model"),
+    [
+        ({"usage": SUMMED}, "m"),
+        ({"usage": SUMMED, "model": "other", "provider": "q"}, "other"),
+        ({"usage": {**SUMMED, "cost": {"total": 0.01}}}, "m"),
+        ({"usage": NOTHING_COUNTED}, ""),
+        ({"usage": None}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_call_that_made_a_summary_is_one_of_the_epoch_that_it_sums_up(
+    fields: dict[str, Json], model: str
+):
+    session = Session()
+    session.user()
+    kept = session.answer()
+    session.add("compaction", summary="so far", firstKeptEntryId=kept, **fields)
+    session.user("more")
+    session.answer()
+    first, second = session.read().epochs
+    made = [call for call in first.calls if call.position == len(first.messages)]
+    assert [(one.model, one.usage, one.failed) for one in made] == (
+        [(model, Usage(300, 900, 10_500), False)] if model else []
+    )
+    assert (len(first.calls) - len(made), len(second.calls)) == (1, 1)
+
+
+@pytest.mark.parametrize(("usage", "calls"), [(SUMMED, 3), (None, 2), (NOTHING_COUNTED, 2), ("odd", 2)])
+def test_the_call_that_made_the_summary_of_a_branch_stands_where_the_summary_does(usage: Json, calls: int):
+    session = Session()
+    root = session.user()
+    session.answer()
+    session.leaf = root
+    session.add("branch_summary", fromId="x", summary="tried", usage=usage)
+    session.user("so")
+    session.answer()
+    session.answer()
+    recording = session.read()
+    (epoch,) = recording.epochs
+    assert (recording.llm_calls, recording.aside) == (calls, 1)
+    assert [one.role for one in epoch.messages] == ["user", "other", "user", "assistant", "assistant"]
+    assert [one.position for one in epoch.calls][-2:] == [3, 4]
+    assert [one.usage for one in epoch.calls if one.position == 1] == (
+        [Usage(300, 900, 10_500)] * (calls == 3)
+    )
 
 
 def test_only_the_active_branch_is_read():
@@ -126,8 +197,7 @@ def test_only_the_active_branch_is_read():
     session.answer()
     session.answer()
     recording = session.read()
-    assert recording.branches == 2
-    assert recording.llm_calls == 2
+    assert (recording.branches, recording.llm_calls, recording.aside) == (2, 2, 1)
 
 
 @pytest.mark.parametrize("data", [b"", b"[]\n", b"nonsense\n", b'{"a":1}\n'])

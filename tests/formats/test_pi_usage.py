@@ -60,7 +60,9 @@ COUNTED = Usage(1, 1, 5000, 0)
         ([answer("a"), warmer(), answer("b")], {"b": Beside((COUNTED,), TIME)}),
         ([answer("a"), warmer(), warmer(), answer("b"), answer("c")], {"b": Beside((COUNTED,) * 2, TIME)}),
         ([warmer(), answer("a")], {"a": Beside((COUNTED,), TIME)}),
-        ([answer("a"), warmer()], {}),
+        ([answer("a"), warmer()], {"a": Beside((COUNTED,))}),
+        ([answer("a"), warmer(), answer("b"), warmer()], {"b": Beside((COUNTED,) * 2, TIME)}),
+        ([warmer()], {}),
         (
             [warmer(), answer("a", "error"), answer("b")],  # one that failed started no clock
             {"a": Beside((COUNTED,), TIME), "b": Beside((), TIME)},

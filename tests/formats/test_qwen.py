@@ -144,10 +144,13 @@ def test_usage(counts: Json, usage: Usage | None):
     assert one.usage == usage
 
 
-def test_an_answer_without_anything_in_it_failed():
-    (epoch,) = read(user("u1", None), answer("a1", "u1"), user("u2", "a1")).epochs
+@pytest.mark.parametrize("counted", [True, False])
+def test_an_answer_without_anything_in_it_costs_what_was_counted(counted: bool):
+    empty = answer("a1", "u1") if counted else answer("a1", "u1", usageMetadata=None)
+    (epoch,) = read(user("u1", None), empty, user("u2", "a1")).epochs
     assert outline(epoch.messages) == [("user", "u1"), ("user", "u2")]
-    assert [(call.position, call.usage, call.failed) for call in epoch.calls] == [(1, None, True)]
+    assert [(call.position, call.failed) for call in epoch.calls] == [(1, not counted)]
+    assert (epoch.calls[0].usage is not None) is counted
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,8 @@ class _Chain:
         """The lines of the branch of the last message, and those that hang on none, in the file's order."""
         for boundary in self._boundaries:
             self.kept[boundary.index] = self._preserved(boundary)
-        if not any(entry.parent for entry in self._nodes):
+        linked = [bool(entry.parent) for entry in self._nodes[1:] if entry.is_message]
+        if sum(linked) <= len(linked) / 2:
             return list(self._all)  # no parents are written here: the order of the lines is all there is
         chosen = self._walk()
         chosen |= _same_answers(self._all, chosen)

@@ -35,25 +35,33 @@ def read_recording(source: str, data: bytes) -> Recording:
     """
     lines = Lines(source, data, _is_record)
     reader = _Reader()
+    subagents: dict[str, _Reader] = {}
     for number, record in lines:
-        if _is_record(record):
-            reader.take(number, record, record["data"])
-        else:
+        if not _is_record(record):
             lines.warn(number, "no event, left out")
+            continue
+        owner = string(record["data"].get("parentToolCallId")) or string(record.get("agentId"))
+        taking = subagents.setdefault(owner, _Reader()) if owner else reader
+        taking.take(number, record, record["data"])
     epochs = reader.finished()
     if not epochs:
         what = f"{source}: no Copilot CLI session: no message in it"
         raise InputError(what)
-    return Recording(
+    main = Recording(
         format=NAME,
         source=source,
         session=reader.session or stem(source),
         epochs=epochs,
         vocabulary=VOCABULARY,
         cwd=reader.cwd,
-        warnings=tuple(lines.warnings),
-        branches=1 + len(reader.subagents),
     )
+    others: list[Recording] = []
+    for owner, one in subagents.items():
+        named = {"source": f"{source}:{owner}", "session": f"{main.session}/{owner}"}
+        own = msgspec.structs.replace(main, epochs=one.finished(), **named)
+        if own.llm_calls:
+            others.append(own)
+    return msgspec.structs.replace(main, warnings=tuple(lines.warnings), subagents=tuple(others))
 
 
 def _is_record(record: Record) -> bool:
@@ -71,22 +79,17 @@ class _Reader:
     def __init__(self) -> None:
         self.session = ""
         self.cwd: str | None = None
-        self.subagents: set[str] = set()
-        """The calls that started a conversation of their own; what it said is not in this one."""
         self._epochs: list[Epoch] = []
         self._messages: list[Message] = []
         self._answered: dict[int, LLMCall] = {}
         self._events: dict[str, int] = {}
         """How many messages there were before each event of the epoch, by the event's id."""
         self._system = ""
+        self._model = ""
         self._totals: dict[str, Record] = {}
 
     def take(self, number: int, event: Record, data: Record) -> None:
         """Take in the next event."""
-        owner = string(data.get("parentToolCallId")) or string(event.get("agentId"))
-        if owner:
-            self.subagents.add(owner)
-            return
         event_id = string(event.get("id")) or f"line-{number}"
         self._events[event_id] = len(self._messages)
         take = _EVENTS.get(event["type"])
@@ -139,6 +142,7 @@ class _Reader:
         output = count(data.get("outputTokens"))
         usage = Usage(output=output) if output else None
         model = string(data.get("model"))
+        self._model = model or self._model
         self._answered[len(self._messages)] = LLMCall(len(self._messages), usage, time, model, PROVIDER)
         # The message has none: a usage without input would pass for the size of the context.
         self._messages.append(Message("assistant", id, tuple(parts), None, time, model))
@@ -164,6 +168,11 @@ class _Reader:
             return
         kept = [message for message in self._messages if message.role == "system"]
         summary = string(data.get("summaryContent"))
+        used = as_object(data.get("compactionTokensUsed"))
+        usage = _usage(used) or _usage({new: used.get(old) for old, new in _OLD_COUNTS})
+        if usage is not None and self._messages:
+            place, model = len(self._messages), string(used.get("model")) or self._model
+            self._answered[place] = LLMCall(place, usage, time, model, PROVIDER)
         self._end("compaction")
         self._messages += kept
         self._add("other", id, (Text(summary),) if summary else (), time)
@@ -236,6 +245,9 @@ def _images(data: Record) -> list[Record]:
     return [
         one for one in objects(data.get("attachments")) if string(one.get("mimeType")).startswith("image/")
     ]
+
+
+_OLD_COUNTS = (("input", "inputTokens"), ("output", "outputTokens"), ("cachedInput", "cacheReadTokens"))
 
 
 def _usage(counts: Record) -> Usage | None:

@@ -194,14 +194,11 @@ class _Reader:
         answer = [made for part in parts if (made := _assistant_part(part)) is not None]
         error = fields(info.get("error")) if last else None
         kept = bool(answer) and (error is None or _is_kept(error, answer))
-        failed = error is not None or not kept
-        self.epochs.call(
-            usage=None if failed else usage, time=time, model=model, provider=provider, failed=failed
-        )
+        failed = (error is not None or not kept) and usage is None
+        self.epochs.call(usage=usage, time=time, model=model, provider=provider, failed=failed)
         if kept:
-            message = Message(
-                "assistant", id, tuple(answer), None if failed else usage, time or _created(info), model
-            )
+            valid = usage if error is None else None
+            message = Message("assistant", id, tuple(answer), valid, time or _created(info), model)
             self.epochs.add([message, *_results(id, parts)])
             self._note_cleared(id, parts)
 
@@ -215,10 +212,11 @@ class _Reader:
         """A compaction: its request held everything before it; what follows sees the summary."""
         answer = [made for part in parts if (made := _assistant_part(part)) is not None]
         failed = not answer or fields(info.get("error")) is not None or not info.get("finish")
-        usage = None if failed else _usage(fields(info.get("tokens")))
+        usage = _usage(fields(info.get("tokens")))
         model, provider = string(info.get("modelID")), string(info.get("providerID"))
         time = _completed(info)
-        self.epochs.call(usage=usage, time=time, model=model, provider=provider, failed=failed)
+        no_bill = failed and usage is None
+        self.epochs.call(usage=usage, time=time, model=model, provider=provider, failed=no_bill)
         if failed:
             return
         before = self.epochs.messages

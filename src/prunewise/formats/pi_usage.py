@@ -1,6 +1,8 @@
-"""The requests beside the conversation that a pi session tells of: what they used, and what they kept warm.
+"""What a pi session tells of requests whose answers are no messages: what they used, and what they kept warm.
 
-pi writes one `usage` entry for each: those of its cache warmer, and those of extensions.
+pi writes one `usage` entry for each request beside the conversation: those of its cache warmer, and those of
+extensions. The usage of a summary stands in the entry of the summary, that of an answer that failed or was
+aborted in its message.
 """
 
 from __future__ import annotations
@@ -45,10 +47,11 @@ def warmed_at(entry: Entry) -> float | None:
 
 
 def by_answer(branch: Iterable[Entry]) -> dict[str, Beside]:
-    """For each answer, by the id of its entry, the requests since the one before. Answers without any are
-    left out.
+    """For each answer, by the id of its entry, the requests since the one before; for the last one also those
+    after it. Answers without any are left out.
     """
     found: dict[str, Beside] = {}
+    last = ""
     usage: list[Usage] = []
     warmed: float | None = None
     for entry in branch:
@@ -61,13 +64,20 @@ def by_answer(branch: Iterable[Entry]) -> dict[str, Beside]:
         elif entry.role == "assistant":
             if usage or warmed is not None:
                 found[entry.id] = Beside(tuple(usage), warmed)
-            usage = []
+            usage, last = [], entry.id
             if (entry.message or {}).get("stopReason") not in _FAILED:
                 warmed = None
+    if usage and last:
+        before = found.get(last, NOTHING)
+        found[last] = Beside((*before.usage, *usage), before.warmed)
     return found
 
 
+def billed(entry: Entry) -> Usage | None:
+    """What the provider counted for the answer, or the summary, that an entry holds; None where nothing."""
+    told: object = (entry.message or {}).get("usage") if entry.type == "message" else entry.raw.get("usage")
+    return PI.read({"role": "assistant", "usage": told}, entry.id).usage
+
+
 def _usage(entry: Entry) -> Usage | None:
-    if entry.type != "usage":
-        return None
-    return PI.read({"role": "assistant", "usage": entry.raw.get("usage")}, entry.id).usage
+    return billed(entry) if entry.type == "usage" else None

@@ -190,8 +190,8 @@ def _tell(epochs: Epochs, said: Sequence[_Entry]) -> None:
     for entry, native in zip(said, natives, strict=True):
         message = _message(entry, GEMINI.read(native, entry.uuid))
         if message.role == "assistant":
-            usage = message.usage if message.parts else None
-            epochs.call(usage=usage, time=message.time, model=message.model, failed=not message.parts)
+            failed = not message.parts and message.usage is None
+            epochs.call(usage=message.usage, time=message.time, model=message.model, failed=failed)
         if message.parts:
             epochs.add([message])
 

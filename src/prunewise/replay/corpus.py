@@ -25,7 +25,7 @@ from prunewise.errors import InputError, PrunewiseError
 from prunewise.formats import opencode
 from prunewise.formats.detect import HEAD, READERS, detect, kept_sessions
 from prunewise.formats.pi import PI
-from prunewise.formats.pi_usage import NOTHING, by_answer
+from prunewise.formats.pi_usage import NOTHING, billed, by_answer
 from prunewise.formats.reading import string
 from prunewise.recording import Epoch, LLMCall, Recording
 from prunewise.replay.results import ErrorRow
@@ -388,8 +388,8 @@ def read_uncompacted(source: str, data: bytes) -> Recording:
     session = PiSession.from_bytes(data, source)
     branch = session.branch()
     beside = by_answer(branch)
-    entries = [entry for entry in branch if entry.type == "message"]
-    natives = [entry.raw["message"] for entry in entries]
+    entries = [entry for entry in branch if entry.type == "message" and entry.message is not None]
+    natives = [entry.message or {} for entry in entries]
     messages = [
         msgspec.structs.replace(PI.read(native, entry.id), warmed=beside.get(entry.id, NOTHING).warmed)
         for native, entry in zip(natives, entries, strict=True)
@@ -397,15 +397,15 @@ def read_uncompacted(source: str, data: bytes) -> Recording:
     calls = [
         LLMCall(
             index,
-            message.usage,
+            usage := billed(entry),
             message.time,
             message.model,
             string(native.get("provider")),
-            native.get("stopReason") in _FAILED,
+            native.get("stopReason") in _FAILED and usage is None,
             message.warmed,
             beside.get(message.id, NOTHING).usage,
         )
-        for index, (message, native) in enumerate(zip(messages, natives, strict=True))
+        for index, (entry, message, native) in enumerate(zip(entries, messages, natives, strict=True))
         if message.role == "assistant"
     ]
     return Recording(

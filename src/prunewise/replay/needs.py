@@ -407,7 +407,8 @@ def need_events(
 
 
 def _is_answered(call: LLMCall, epoch: Epoch) -> bool:
-    return not call.failed and call.position < len(epoch.messages)
+    at = call.position
+    return not call.failed and at < len(epoch.messages) and epoch.messages[at].role == "assistant"
 
 
 def _output(part: Part) -> str:
