@@ -148,10 +148,7 @@ def test_a_duplicate_s_marker_says_that_a_newer_call_follows_and_nothing_of_its_
     ],
 )
 def test_images_that_go_with_an_output_are_named(images: int, what: str):
-    for marker in (
-        markers.output("read", 1234, markers.READ_AGAIN, "#7", images=images),
-        markers.indexed("read", 1234, markers.READ_AGAIN, "#7", "a, b", images=images),
-    ):
+    for marker in (markers.output("read", 1234, markers.READ_AGAIN, "#7", images=images),):
         assert marker.startswith(f"[prunewise: read output {what} left out, the file was read again later;")
         assert markers.reference_in(marker) == "#7"
 
@@ -353,20 +350,6 @@ def test_no_two_kinds_are_mistaken_for_each_other():
     outputs, inputs = firsts[: len(REASONS)], firsts[len(REASONS) : 2 * len(REASONS)]
     assert not set(outputs) & set(inputs)
     assert all(one != other for one, other in itertools.combinations(outputs, 2) if one is not other)
-
-
-def test_what_tells_most_stands_before_the_names():
-    head = markers.output("grep", 1234, markers.OLD, "#7")
-    told = "lines found in each file: a/b.py 2"
-    for gist, index, left in [
-        (told, "x_y", f"\n{told}\nnames in it: x_y"),
-        (told, "", f"\n{told}"),
-        ("", "x_y", "\nnames in it: x_y"),
-        ("", "", ""),
-    ]:
-        marker = markers.indexed("grep", 1234, markers.OLD, "#7", index, gist=gist)
-        assert marker == head + left
-        assert markers.reference_in(marker) == "#7"
 
 
 # ---------------------------------------------------------------- masking: the lines that a read showed

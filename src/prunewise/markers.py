@@ -74,29 +74,10 @@ def purged_input(tool: str, characters: int, reason: str, reference: str) -> str
     return f"{before}{characters:,} characters{behind}{reference} for all of it]"
 
 
-def indexed(
-    tool: str, characters: int, reason: str, reference: str, index: str, *, gist: str = "", images: int = 0
-) -> str:
-    """The marker of an output that went, with what tells most of it and an index of the names in it."""
-    head = output(tool, characters, reason, reference, images=images)
-    names = f"names in it: {index}" if index else ""
-    return "\n".join(part for part in (head, gist, names) if part)
-
-
-def trimmed(tool: str, facts: str, kept: str, index: str, reference: str) -> str:
-    """What stands for an output that was shortened before it was first sent: lines of it, and the names in
-    the rest.
-    """
-    head = f"{OPENING}{_name(tool)} output shortened: {facts}; {_recall(reference)}]"
-    names = f"\n[names in the rest: {index}]" if index else ""
-    return f"{head}\n{kept}{names}"
-
-
-def extent(text: str, code: int | None) -> str:
-    """How a command ended, where that is known, and how much it printed."""
-    ended = "" if code is None else f"exit code {code}, "
-    lines = text.count("\n") + 1
-    return f"{ended}{lines:,} lines, {_size(text)}"
+def without_noise(tool: str, text: str, left: str, reference: str) -> str:
+    """What stands for an output of which only what is proven to be noise was left out."""
+    facts = f"{count(text.count(chr(10)) + 1, 'line')}, {_size(text)}, noise left out"
+    return f"{OPENING}{_name(tool)} output: {facts}; {_recall(reference)}]\n{left}"
 
 
 def pointer(tool: str, text: str, reference: str) -> str:

@@ -109,10 +109,12 @@ class Gate(Struct, frozen=True, rename="camel"):
 
 
 class Priced(Struct, frozen=True, rename="camel"):
-    """The priced policy: ages in LLM calls, sizes in tokens."""
+    """The priced policy: ages in LLM calls, sizes in tokens. `trim_tokens`, `trim_lines` and `index_tokens`
+    are retired: accepted, without effect.
+    """
 
     recent_calls: int = 3
-    min_tokens: int = 200
+    min_tokens: int = 50
     trim_tokens: int = 1000
     trim_lines: int = 8
     index_tokens: int = 900
@@ -122,7 +124,7 @@ class Priced(Struct, frozen=True, rename="camel"):
     """How many LLM calls, this one counted, a cut serves that is made after 0, 10, 40 and 80 of them: until
     the session ends, is compacted, or pauses for ten minutes. The means over 121 public sessions of coding
     agents; `prunewise calibrate` measures them anew."""
-    stake: int | float = 0.02
+    stake: int | float = 0.03
 
 
 class Pruning(Struct, frozen=True, rename="camel"):
@@ -359,18 +361,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "priced.trimTokens",
         _COUNT,
-        "Under `priced`, an output that is no file read and larger than so many tokens is shortened before "
-        "it is first sent.",
+        "Retired: accepted, without effect.",
     ),
     Setting(
         "priced.trimLines",
         _COUNT,
-        "Under `priced`, so many lines stay at each end of a shortened output.",
+        "Retired: accepted, without effect.",
     ),
     Setting(
         "priced.indexTokens",
         _COUNT,
-        "Under `priced`, the index of names that stays of an output has at most so many tokens.",
+        "Retired: accepted, without effect.",
     ),
     Setting(
         "priced.patience",

@@ -47,14 +47,14 @@ def test_the_verdict_is_told_with_all_its_figures(run: Run, duplicates: Sample):
 
 
 def test_a_policy_that_is_named_comes_before_that_of_the_settings(run: Run, sample: Sample):
-    large = "".join(f"line {number} of the output\n" for number in range(1000))
-    sample.call("call_large", "bash", {"command": "make"}, large)
+    noisy = "\n".join(f"Receiving objects: {n:3}% ({n}/100)" for n in range(101))
+    sample.call("call_noisy", "bash", {"command": "git clone x"}, noisy)
     done = run("plan", "--policy", "priced", sample.path)
     text = " ".join(done.out.split())
-    assert "birth-trim: it is large" in text
+    assert "noise: most of it is noise" in text
     assert "Once, that costs as much as 0 fresh tokens; each later LLM call then saves" in text
     assert text.count("it pays.") == 1
-    assert "birth-trim" not in run("plan", "--policy", "documented", sample.path).out
+    assert "noise" not in run("plan", "--policy", "documented", sample.path).out
     assert run("plan", "--policy", "best", sample.path).code == 2
 
 

@@ -113,7 +113,7 @@ def what_has_gone_out_changes_with_a_cut_and_never_else(pruned: ModelServer, pi:
             if not seen or seen[-1] != text:
                 seen.append(text)
     assert all(len(seen) <= 2 for seen in forms.values())
-    free = {"birth-trim", "repeated-output"}
+    free = {"noise", "repeated-output"}
     for decision in pi.custom("decision"):
         call = decision["correlation"]["toolCallId"]
         assert forms[call][-1] == decision["placeholder"]
@@ -131,7 +131,7 @@ def every_marker_is_recalled_and_restored(pruned: ModelServer, pi: Pi) -> str:
         for call, arguments in pruned.asked[-1].inputs.items()
     }
     latest = {one["strategyId"]: one for one in pi.custom("decision")}
-    assert latest.keys() == {"birth-trim", "repeated-output", "stale-outputs"}
+    assert latest.keys() == {"repeated-output", "stale-outputs"}
     calls = tuple(("recall", {"ref": f"{one['reference']}:full"}) for one in latest.values())
     before = len(pruned.asked)
     with pi.rpc("--session", str(pi.session)) as rpc:

@@ -30,11 +30,8 @@ def behind(position: Any):
         (outlook(warm=0.0, call=10), 10),  # cold: everything goes, at once
         (outlook(purse=1000.0), 30),  # the purse is enough for the cheap cut
         (outlook(purse=0.0), None),
-        (outlook(breaking=False), None),
-        (outlook(breaking=False, warm=0.0), 10),
         (outlook(floor=20), 30),  # nothing may change in front of a signature
         (outlook(floor=31), None),
-        (outlook(fee=1e6), None),
         (outlook(read=0.0), None),
     ],
 )
@@ -44,14 +41,38 @@ def test_where_to_cut(expected: Any, position: Any):
 
 def test_the_figures():
     cut = choose(PIECES, outlook(), behind)
-    assert cut == Cut(10, 5000.0, 7000.0, pytest.approx(1.15 * 7000), pytest.approx(0.1 * 5000 * 30))
+    assert cut == Cut(10, 5000.0, 7000.0, pytest.approx(1.15 * 7000), pytest.approx(0.1 * 5000 * 30), (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("expected", "taken"),
+    [
+        (outlook(), (0, 1, 2)),
+        (outlook(exposure=7_000.0), (0, 2)),  # the second brings least for its recall
+        (outlook(exposure=4_000.0), (2,)),
+        (outlook(exposure=100.0), ()),
+    ],
+)
+def test_only_so_much_goes_that_its_recalls_could_be_borne(expected: Any, taken: Any):
+    pieces = [
+        Piece(30, 1000.0, 10, 0.01, 2000.0),
+        Piece(20, 1000.0, 10, 0.01, 4000.0),
+        Piece(10, 4000.0, 10, 0.01, 3000.0),
+    ]
+    assert choose(pieces, expected, lambda position: 10 * (40 - position)).taken == taken
+
+
+def test_what_is_expected_to_cost_more_than_it_brings_stays():
+    pieces = [Piece(30, 1000.0, 10, 0.9, 9000.0), Piece(10, 4000.0, 10, 0.01, 2000.0)]
+    assert choose(pieces, outlook(), lambda _: 5000.0).taken == (1,)
 
 
 def test_nothing_to_cut():
     assert choose([], outlook(), behind) == Cut()
 
 
-DEARER = {"read": 0.2, "write": 2.5, "horizon": 6, "fee": 1000.0}  # as above a tier's limit: twice the price
+TAIL = [Piece(10, 5000.0, 10)]
+DEARER = {"read": 0.2, "write": 2.5, "horizon": 2}  # as above a tier's limit: twice the price
 BELOW = {"least": 200_500.0, "most": 200_500.0, "growth": 100.0, "cheaper": (Cheaper(200_000, 0.1, 1.25),)}
 
 
@@ -68,7 +89,7 @@ BELOW = {"least": 200_500.0, "most": 200_500.0, "growth": 100.0, "cheaper": (Che
     ],
 )
 def test_a_cut_that_falls_below_a_price_tier_saves_on_all_that_stays(expected: Any, position: Any):
-    assert choose(PIECES, expected, behind).position == position
+    assert choose(TAIL, expected, behind).position == position
 
 
 def at_the_limit(**changed: Any):
@@ -77,10 +98,10 @@ def at_the_limit(**changed: Any):
 
 
 def test_a_tier_s_price_and_saving_end_where_the_request_grows_above_it():
-    (cut, purse) = choose(PIECES, at_the_limit(), behind), 1.15 * 7000 - 0.2 * 5000 - 0.1 * 195_500
+    (cut, purse) = choose(TAIL, at_the_limit(), behind), 1.15 * 7000 - 0.2 * 5000 - 0.1 * 195_500
     assert cut.price == pytest.approx(1.15 * 7000)  # written again at the tier's own rates
-    assert choose(PIECES, at_the_limit(purse=purse), behind).position == 10
-    assert choose(PIECES, at_the_limit(purse=purse - 1), behind).position is None
+    assert choose(TAIL, at_the_limit(purse=purse), behind).position == 10
+    assert choose(TAIL, at_the_limit(purse=purse - 1), behind).position is None
 
 
 @pytest.mark.parametrize(
@@ -92,8 +113,8 @@ def test_a_tier_s_price_and_saving_end_where_the_request_grows_above_it():
     ],
 )
 def test_waiting_above_a_tier_s_limit_is_rent(changed: Any, position: Any):
-    expected = outlook(**{**DEARER, **BELOW, "call": 11, "fee": 30_000.0, **changed})
-    assert choose(PIECES, expected, behind).position == position
+    expected = outlook(**{**DEARER, **BELOW, "call": 11, "horizon": 3, "patience": 1.0, **changed})
+    assert choose(TAIL, expected, lambda _: 40_000.0).position == position
 
 
 def test_of_several_tiers_the_cheapest_counts_that_has_room():

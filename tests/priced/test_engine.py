@@ -1,6 +1,5 @@
 """The priced policy over whole conversations: what it may do, and what it must never do."""
 
-import math
 from typing import Any
 
 import msgspec
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from tests.build import (
     assistant,
     call,
-    exchange,
     flat,
     image,
     messages,
@@ -22,17 +20,16 @@ from tests.build import (
     user,
 )
 
-from prunewise import tools
+from prunewise import condense, tools
 from prunewise.cache import UNTOLD
 from prunewise.engine import Moment, Rules
 from prunewise.ledger import Decision
 from prunewise.markers import reference_in
 from prunewise.priced import engine_for
-from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates
+from prunewise.priced.candidates import ERRORS, STALE
 from prunewise.priced.engine import PricedEngine
-from prunewise.priced.free import REPEAT, TRIM
-from prunewise.priced.hazards import HAZARDS, Faults, Hazard, expected_calls
-from prunewise.priced.purse import Purse, recall_price
+from prunewise.priced.free import NOISE, REPEAT
+from prunewise.priced.hazards import Hazard, Needs, expected_calls
 from prunewise.prices import Override, PriceBook, Rates, Tier
 from prunewise.pruner import Policy, Pruner
 from prunewise.settings import DEFAULTS
@@ -78,6 +75,12 @@ def reads(count: Any, text: Any = WORDS):
     return flat(user(), *[read(f"r{n}", f"f{n}.py", f"file {n}\n{text}") for n in range(count)])
 
 
+def old(count: Any, text: Any = WORDS):
+    """A conversation of so many test runs, which are cut once they are old."""
+    steps = [used(f"r{n}", "bash", {"command": f"pytest t{n}.py"}, f"run {n}\n{text}") for n in range(count)]
+    return flat(user(), *steps)
+
+
 def fresh_engine(prices: Any = CHEAP, **changed: Any):
     settings = msgspec.structs.replace(PRICED, **changed)
     engine = engine_for(Rules(settings, prices=prices), lambda _message, call_id: f"#{call_id}")
@@ -92,75 +95,46 @@ def strategies(one: Any):
 # ---------------------------------------------------------------- the free lane
 
 
-def test_a_large_output_is_shortened_before_it_is_first_sent():
-    one, requests = play(Memory(), long(1))
-    assert strategies(one) == {TRIM}
+PROGRESS = "\n".join(
+    ["Cloning into 'x'...", *(f"Receiving objects: {n:3}% ({n}/100)" for n in range(101)), *"abc"]
+)
+
+
+def test_everything_goes_out_whole_first():
+    for natives in (long(1), reads(1), long(1, HITS), flat(user(), used("t", "task", {}, WORDS))):
+        _, requests = play(Memory(), natives)
+        assert not requests[-1].edits
+
+
+def test_only_noise_is_left_out_of_what_has_never_been_sent():
+    natives = flat(user(), used("c", "bash", {"command": "curl -O x"}, PROGRESS))
+    one, requests = play(Memory(), natives)
+    assert strategies(one) == {NOISE}
     shown = requests[-1].request[2]["content"][0]["text"]
-    assert shown.startswith("[prunewise: bash output shortened: exit code 0, 122 lines,")
-    assert "line 0 of" in shown
-    assert "line 119 of" in shown
-    assert "some_name_60" in shown
+    head, rest = shown.split("\n", 1)
+    assert head.startswith("[prunewise: bash output: 105 lines,")
+    assert rest == condense.without_noise(PROGRESS)
+    assert one.recall(reference_in(shown)) == PROGRESS
     assert one.cache_breaks == 0
 
 
-def test_no_exit_code_is_told_where_the_host_may_not_flag_a_failure():
-    settings = Policy(PRICED, CHEAP).rules
-    for vocabulary, told in ((tools.PI, True), (tools.GENERIC, False), (tools.OPENCODE, False)):
-        engine = engine_for(settings, lambda _message, call_id: f"#{call_id}", vocabulary=vocabulary)
-        engine.extend(messages(long(1)))
-        (proposal,) = engine.accepted(engine.verdict())
-        assert ("exit code 0" in proposal.marker) is told
-
-
-def test_what_it_shortened_comes_back_in_full():
-    one, requests = play(Memory(), long(1))
-    shown = requests[-1].request[2]["content"][0]["text"]
-    reference = reference_in(shown)
-    assert WORDS in one.recall(reference)
-    (decision,) = requests[-1].decisions
-    one.restore(decision.idempotency_key)
-    natives = long(1)
-    assert one.project(natives).request[2] == natives[2]
-    assert one.project([*natives, assistant("so"), user("go on")]).request[2] == natives[2]
-
-
-def test_reads_and_small_outputs_are_not_shortened():
-    _, requests = play(Memory(), reads(1))
-    assert requests[-1].request[2]["content"][0]["text"].startswith("file 0")
-    _, requests = play(Memory(), long(1, text="x\n" * 50))
+@pytest.mark.parametrize(
+    "natives",
+    [
+        pytest.param(read("c", "log", PROGRESS), id="a read"),
+        pytest.param(used("c", "bash", {"command": "x"}, PROGRESS[-300:]), id="little"),
+        pytest.param(used("c", "bash", {"command": "x"}, PROGRESS + WORDS), id="less than half"),
+        pytest.param(used("c", "bash", {"command": "x"}, PROGRESS, image()), id="an image"),
+        pytest.param(used("c", "bash", {"command": "cat .env"}, PROGRESS), id="a protected file"),
+        pytest.param(used("c", "recall", {"ref": "#1"}, PROGRESS), id="a recall"),
+    ],
+)
+def test_where_no_noise_is_left_out(natives: Any):
+    _, requests = play(Memory(), flat(user(), natives))
     assert not requests[-1].edits
 
 
 HITS = "".join(f"src/lib/file{n % 9}.py:{n}:error in some_name_{n}\n" for n in range(120))
-
-
-def test_a_large_search_keeps_its_files_with_what_was_found_in_each():
-    natives = flat(user(), used("g", "bash", {"command": "rg -n error src"}, HITS))
-    _, requests = play(Memory(), natives)
-    shown = requests[-1].request[2]["content"][0]["text"]
-    assert "[lines found in each file: lib/file0.py 14, lib/file1.py 14," in shown
-    assert "error in some_name_60" not in shown
-    assert "some_name_60" in shown
-
-
-@pytest.mark.parametrize(
-    ("command", "output", "expected"),
-    [
-        ("rg -n error src", HITS[:2000], "\nlines found in each file: lib/file0.py 6,"),
-        (
-            "pytest -q",
-            f"FAILED test_this_one\n{WORDS[:2000]}",
-            "\nlines that tell of trouble:\nFAILED test_this_one\n",
-        ),
-    ],
-)
-def test_a_cut_leaves_what_tells_most_of_an_output(command: str, output: str, expected: str):
-    natives = flat(user(), used("g", "bash", {"command": command}, output), reads(40)[1:])
-    _, requests = play(Memory(), natives)
-    shown = requests[-1].request[2]["content"][0]["text"]
-    assert "it is old; recall" in shown
-    assert expected in shown
-    assert "\nnames in it: " in shown
 
 
 def test_an_output_that_is_in_view_becomes_a_pointer():
@@ -174,7 +148,7 @@ def test_an_output_that_is_in_view_becomes_a_pointer():
 
 
 def test_what_a_pointer_leads_to_stays():
-    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(40)[1:])
+    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), old(40)[1:])
     one, requests = play(Memory(), natives)
     assert STALE in strategies(one)
     assert requests[-1].request[2] == natives[2]
@@ -207,7 +181,7 @@ def test_what_a_pointer_leads_to_is_not_masked():
 
 @pytest.mark.parametrize("left_off", [5, 9], ids=["before the answer", "behind it"])
 def test_what_a_pointer_leads_to_stays_after_a_restart(left_off: Any):
-    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), reads(40)[1:])
+    natives = flat(user(), read("a", "f.py", WORDS), read("b", "g.py", WORDS), old(40)[1:])
     one, _ = play(Memory(), natives[:left_off])
     again = pruner(one.store)
     last = go_on(again, natives, left_off)
@@ -226,7 +200,7 @@ def test_an_output_of_before_a_restart_is_led_to():
 
 def test_nothing_that_was_sent_is_shortened():
     one = pruner()
-    natives = [*long(1), assistant("so"), user("go on")]
+    natives = flat(user(), used("c", "bash", {"command": "curl x"}, PROGRESS), assistant("so"), user())
     assert not one.project(natives).edits
 
 
@@ -234,19 +208,19 @@ def test_nothing_that_was_sent_is_shortened():
 
 
 def test_old_outputs_are_cut_in_batches():
-    one, requests = play(Memory(), reads(40))
+    one, requests = play(Memory(), old(40))
     assert strategies(one) == {STALE}
-    assert 0 < one.cache_breaks <= 3
+    assert 0 < one.cache_breaks <= 20
     shown = requests[-1].request[2]["content"][0]["text"]
     assert "it is old; recall" in shown
-    assert "names in it: " in shown
+    assert "\n" not in shown
     assert WORDS in one.recall(reference_in(shown))
 
 
 def test_images_go_only_with_what_a_newer_result_replaces():
     shots = [used(f"i{n}", "screenshot", {"page": n}, WORDS, image()) for n in range(3)]
     same = [used(f"s{n}", "screenshot", {"page": "same"}, WORDS, image()) for n in range(3)]
-    natives = flat(user(), *shots, *same, reads(40)[1:])
+    natives = flat(user(), *shots, *same, old(40)[1:])
     one, requests = play(Memory(), natives)
     gone = {decision.target[0] for decision in one.store.ledger() if isinstance(decision, Decision)}
     assert gone & {f"i{n}" for n in range(3)} == set()
@@ -256,13 +230,14 @@ def test_images_go_only_with_what_a_newer_result_replaces():
 
 
 def test_where_the_cache_cannot_pay_nothing_is_cut():
-    one, _ = play(Memory(), reads(40), prices=DEAR)
+    one, _ = play(Memory(), old(40), prices=DEAR)
     assert strategies(one) == set()
 
 
 def test_without_the_cache_everything_old_goes():
-    natives = reads(8)
-    one, _ = play(Memory(), natives, prices=USUAL)
+    natives = old(8)
+    settings = msgspec.structs.replace(PRICED.priced, stake=0.2, patience=10.0)
+    one, _ = play(Memory(), natives, prices=USUAL, priced=settings)
     assert strategies(one) == set()
     more = [*natives, *read("last", "g.py", "short")]
     assert one.project(more, now=100_000.0).decisions
@@ -275,7 +250,7 @@ class Tiered:
         self._limit = limit
 
     def prices_for(self, model: str, provider: str = "", when: float | None = None):
-        flat = PriceBook(Override(read=0.05, write=1.25, write_1h=1.25)).prices_for(model, provider, when)
+        flat = PriceBook(Override(read=0.02, write=1.25, write_1h=1.25)).prices_for(model, provider, when)
         twice = Rates(*(2 * rate for rate in msgspec.structs.astuple(flat.rates)))
         return msgspec.structs.replace(flat, tiers=(Tier(self._limit, twice),))
 
@@ -289,11 +264,11 @@ class Tiered:
     ],
 )
 def test_a_cut_takes_the_request_below_a_price_tier(limit: int, cuts: bool):
-    runs = [used(f"c{n}", "bash", {"command": f"pytest t{n}"}, f"run {n}\n{4 * WORDS}") for n in range(8)]
+    runs = [used(f"c{n}", "bash", {"command": f"pytest t{n}"}, f"run {n}\n{2 * WORDS}") for n in range(8)]
     natives = flat(user(), *runs)
     for n, answer in enumerate(native for native in natives if native["role"] == "assistant"):
         answer["usage"] = usage(200_000 + 8_000 * n)
-    settings = msgspec.structs.replace(PRICED.priced, trim_tokens=100_000, stake=0.05)
+    settings = msgspec.structs.replace(PRICED.priced, stake=0.4, patience=1.0)
     _, requests = play(Memory(), natives, prices=Tiered(limit), priced=settings)
     assert bool(requests[-1].edits) is cuts
 
@@ -302,7 +277,7 @@ def test_failed_inputs_go_and_successful_ones_stay():
     body = {"path": "f.py", "content": WORDS}
     failed = [assistant(call("w", "write", body)), result("w", "no such folder", error=True, name="write")]
     fine = [assistant(call("v", "write", body)), result("v", "ok", name="write")]
-    one, _ = play(Memory(), flat(user(), failed, fine, reads(40)[1:]))
+    one, _ = play(Memory(), flat(user(), failed, fine, old(40)[1:]))
     made = {d.target: d.strategy_id for d in one.store.ledger() if isinstance(d, Decision)}
     assert made["w", "tool_call_input"] == ERRORS
     assert ("v", "tool_call_input") not in made
@@ -318,7 +293,7 @@ def recall_in(natives: Any, store: Any):
 
 def test_what_was_recalled_stays_for_a_while_and_goes_again():
     store = Memory()
-    natives, _ = recall_in(reads(40), store)
+    natives, _ = recall_in(old(40), store)
     at = len(natives) - 1
     more = [*natives, *flat(*[read(f"s{n}", f"g{n}.py", f"file {n}\n{WORDS}") for n in range(60)])]
     one = pruner(store)
@@ -334,7 +309,7 @@ def test_what_was_recalled_stays_for_a_while_and_goes_again():
 
 def test_a_recall_of_all_of_an_output_counts_too():
     store = Memory()
-    natives, target = recall_in(reads(40), store)
+    natives, target = recall_in(old(40), store)
     natives[-2] = assistant(call("q", "recall", ref=f"{target.reference}:full"))
     one = pruner(store)
     one.project(natives, now=5000.0)
@@ -342,27 +317,32 @@ def test_a_recall_of_all_of_an_output_counts_too():
     assert "q" in one._engine._origins
 
 
-def test_a_recall_makes_its_file_and_its_like_stay_longer():
-    faults = Faults()
-    before = faults.hazard("read", ["/a.py"])
-    faults.add("read", ["/a.py"])
-    assert faults.hazard("read", ["/a.py"]).at(5) > faults.hazard("read", ["/b.py"]).at(5) > before.at(5)
-    assert faults.hazard("git", ["/b.py"]) == HAZARDS["git"]
-    elsewhere = Faults()
-    elsewhere.add("git", [])
-    assert elsewhere.hazard("git", ["/a.py"]).at(5) > HAZARDS["git"].at(5)
-    assert elsewhere.hazard("read", ["/a.py"]) == before
+def test_a_recall_makes_everything_stay_longer_and_its_like_and_its_file_most_of_all():
+    needs = Needs()
+    assert needs.factor("read", ["/a.py"]) == 1
+    needs.add("read", ["/a.py"])
+    needs.against(0.1)
+    file, like, other = (
+        needs.factor(*one) for one in (("read", ["/a.py"]), ("read", ["/b.py"]), ("git", ["/b.py"]))
+    )
+    assert file > like > other > 1
+
+
+def test_what_was_to_be_recalled_and_was_not_makes_the_rest_go_sooner():
+    needs = Needs()
+    needs.against(3.0)
+    assert needs.factor("read", []) == pytest.approx(0.25)
 
 
 def test_a_recall_is_told_from_others_by_its_reference():
     store = Memory()
-    natives, _ = recall_in(reads(40), store)
+    natives, _ = recall_in(old(40), store)
     decisions = [d for d in store.ledger() if isinstance(d, Decision)]
     last = decisions[-1]
     full = pruner(store).recall(last.reference)
     one = pruner(store)
     one.project([*natives, *used("q2", "recall", {"ref": last.reference}, full), user()])
-    assert one._engine._origins["q2"][1] != one._engine._origins["q"][1]
+    assert one._engine._origins["q2"].target != one._engine._origins["q"].target
 
 
 @pytest.mark.parametrize("asked", ["#nothing", None])
@@ -371,7 +351,8 @@ def test_a_recall_of_something_else_teaches_nothing(asked: Any):
     engine.extend(messages(flat(reads(3), used("q", "recall", {"ref": asked}, WORDS))))
     assert not engine._origins
     engine.extend(messages([*used("p", "recall", {"ref": asked}, "no such output", error=True)]))
-    assert engine._purse.gained == 0
+    engine.verdict()
+    assert engine._account.recalls == 0
 
 
 STUB = "File unchanged since last read"
@@ -401,9 +382,7 @@ def test_hazards_fade_and_some_of_them_lasts():
     assert hazard.at(0) == pytest.approx(0.21)
     assert hazard.at(1000) == pytest.approx(0.01)
     assert hazard.times(10).at(0) == 1.0
-    assert hazard.at(hazard.age_at(0.05)) == pytest.approx(0.05)
-    assert hazard.age_at(0.5) == 0
-    assert hazard.age_at(0.01) == math.inf
+    assert hazard.fading(0) == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(
@@ -412,42 +391,6 @@ def test_hazards_fade_and_some_of_them_lasts():
 )
 def test_for_how_many_calls_a_cut_serves(survival: Any, calls: Any, expected: Any):
     assert expected_calls(survival, calls) == expected
-
-
-RATES = Rates(1.0, 0.1, 1.25, 2.0, 5.0)
-
-
-def test_the_purse_counts_what_is_certain():
-    purse = Purse()
-    purse.request(1000.0, 300.0)
-    purse.cut(100.0, breaks=True)
-    assert (purse.spent, purse.gained) == (1000.0, 200.0)
-    purse.recall(RATES, 1000.0, 80)
-    assert purse.gained == pytest.approx(200 - (1.25 * 80 + 0.1 * 1000 + 5 * 150))
-    assert purse.returned == 80
-
-
-def test_what_recalls_may_cost_fades_and_is_forgotten():
-    purse = Purse()
-    purse.take_out("read", 0, 1000)
-    early, spread = purse.at_stake(RATES, 10_000.0, 3, 20.0)
-    assert 0 < early < recall_price(RATES, 10_000.0, 1000, 20.0)
-    assert spread > 0
-    late, _ = purse.at_stake(RATES, 10_000.0, 30, 20.0)
-    assert 0 < late < early
-    assert purse.at_stake(RATES, 10_000.0, 300, 20.0) == (0.0, 0.0)
-    assert purse.at_stake(RATES, 10_000.0, 3, 20.0) == (0.0, 0.0)
-
-
-def test_a_short_session_may_break_the_cache_once_and_a_long_one_not_often():
-    purse = Purse()
-    assert purse.may_break(0)
-    purse.cut(0.0, breaks=True)
-    assert not purse.may_break(30)
-    assert purse.may_break(40)
-    for _ in range(20):
-        purse.cut(0.0, breaks=True)
-    assert not purse.may_break(500)
 
 
 # ---------------------------------------------------------------- signatures
@@ -515,7 +458,7 @@ def test_free_changes_no_byte_that_was_sent_and_no_cut_repeats(steps: Any):
         after = [sent(native) for native in projected.request]
         broken = before != after[: len(before)]
         fresh = {decision.target for decision in projected.decisions}
-        paid = {d.target for d in projected.decisions if d.strategy_id not in (TRIM, REPEAT)}
+        paid = {d.target for d in projected.decisions if d.strategy_id not in (NOISE, REPEAT)}
         assert not (broken and not paid)
         assert not fresh & decided
         decided |= fresh
@@ -607,8 +550,8 @@ def test_it_learns_from_usage():
 
 def test_the_plan_says_what_would_go():
     one = pruner()
-    plan = one.plan(long(1))
-    assert [proposal.strategy for proposal in plan.proposals] == [TRIM]
+    plan = one.plan(flat(user(), used("c", "bash", {"command": "curl -O x"}, PROGRESS)))
+    assert [proposal.strategy for proposal in plan.proposals] == [NOISE]
     assert plan.verdict is not None
     assert plan.verdict.accepted
 
@@ -657,16 +600,6 @@ def test_where_no_recall_can_be_promised_nothing_goes():
     assert everything(natives, lambda _message, _call: None) == []
 
 
-def test_a_cut_that_comes_to_nothing_costs_nothing():
-    engine = engine_for(Rules(PRICED, prices=CHEAP), lambda _message, _call: None)
-    assert isinstance(engine, PricedEngine)
-    engine.extend(messages(reads(60)))
-    verdict = engine.verdict(Moment(seconds_since_call=1.0))
-    assert not engine.accepted(verdict)
-    assert engine._purse.gained == 0
-    assert engine._cut_at == -1
-
-
 def test_a_pointer_that_is_no_shorter_is_none():
     for lines, made in ((10, set[str]()), (40, {REPEAT})):
         short = "x y\n" * lines
@@ -679,7 +612,7 @@ def test_a_pointer_that_is_no_shorter_is_none():
     ("command", "kept"), [("cat .env", True), ("cd a && head -400 secrets/x.txt", True), ("cat env", False)]
 )
 def test_a_command_that_touches_a_protected_file_is_protected(command: str, kept: Any):
-    natives = flat(user(), used("c", "bash", {"command": command}, WORDS), reads(40))
+    natives = flat(user(), used("c", "bash", {"command": command}, WORDS), old(40))
     one, _ = play(Memory(), natives)
     gone = {decision.target[0] for decision in one.store.ledger() if isinstance(decision, Decision)}
     assert ("c" not in gone) is kept
@@ -691,30 +624,8 @@ def test_an_image_is_never_shortened():
     assert everything(natives) == []
 
 
-def candidate(since: Any):
-    made = exchange("read", {"path": "f.py"}, WORDS)
-    return Candidate(STALE, made, "tool_result_content", "it is old", "read", (), 900, 800, 1, 0, since)
-
-
-def test_of_two_findings_the_earlier_one_holds():
-    candidates = Candidates()
-    nothing = set().__contains__
-    for since in (9, 5, 7):
-        candidates.put(candidate(since))
-    candidates.advance(4)
-    assert candidates.ripe(nothing) == []
-    candidates.advance(9)
-    assert [one.since for one in candidates.ripe(nothing)] == [5]
-    candidates.put(candidate(8))
-    assert [one.since for one in candidates.ripe(nothing)] == [5]
-    target = candidate(5).target
-    assert candidates.ripe(lambda one: one == target) == []
-    candidates.drop(set(), {target})
-    assert candidates.ripe(nothing) == []
-
-
 def test_what_would_not_get_shorter_stays():
-    names = " ".join(f"some_name_{n}" for n in range(14))
+    names = " ".join(f"some_name_{n}" for n in range(7))
     settings = msgspec.structs.replace(PRICED.priced, min_tokens=1)
     natives = flat(user(), used("c", "a_tool_with_a_name_that_is_rather_long", {}, names), reads(9, "x"))
     assert everything(natives, priced=settings) == []
@@ -736,23 +647,27 @@ def test_calls_side_by_side_are_one_position_of_a_lookback():
 
 @pytest.mark.parametrize(("price", "cuts"), [(0.0, False), (0.5, True)])
 def test_where_reading_costs_nothing_nothing_is_worth_cutting(price: Any, cuts: Any):
-    one, _ = play(Memory(), reads(40), prices=PriceBook(Override(read=price, write=1.0, write_1h=1.0)))
+    one, _ = play(Memory(), old(40), prices=PriceBook(Override(read=price, write=1.0, write_1h=1.0)))
     assert bool(strategies(one)) is cuts
 
 
-def test_the_verdict_is_the_same_when_asked_twice_about_one_call():
+@pytest.mark.parametrize("moment", [Moment(), Moment(seconds_since_call=4.0), Moment(cold=True)])
+def test_a_decision_is_the_same_however_often_it_is_asked_for(moment: Any):
     engine = fresh_engine()
-    engine.extend(messages(reads(40)))
-    engine.verdict()
-    spent = engine._purse.spent
-    engine.verdict()
-    assert engine._purse.spent == spent
-    assert engine.has_proposals == bool(engine.proposals)
+    for native in [*old(40), *read("again", "f3.py", f"file 3\n{WORDS}")]:
+        if native["role"] == "assistant":
+            assert engine.decide(moment) == engine.decide(moment)
+        engine.extend(messages([native]))
+    choice = engine.decide(moment)
+    assert choice.proposals
+    assert engine.decide(moment) == choice
+    assert not engine.has_proposals
+    assert engine.accepted(engine.verdict(moment)) == choice.proposals
 
 
 def test_what_was_sent_before_the_policy_changed_is_not_shortened():
     """Sent, and not answered yet."""
-    natives = long(1)
+    natives = flat(user(), used("c", "bash", {"command": "curl -O x"}, PROGRESS))
     one = pruner(policy="documented")
     assert not one.project(natives).edits
     assert not one.under(Policy(PRICED, CHEAP)).project(natives).edits

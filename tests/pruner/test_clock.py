@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from prunewise import Policy, Pruner
+from prunewise.engine import Moment
+from prunewise.priced.engine import PricedEngine
 from prunewise.pruner.clock import NOBODY, Caller, Clock, caller_in
 from prunewise.transcript import Message, Usage
 
@@ -172,7 +174,7 @@ def session(pause: float, usage: dict[str, int]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("pause", "usage", "options", "warmed", "cut"),
+    ("pause", "usage", "options", "warmed", "cold"),
     [
         (180, {}, {}, (), False),
         (1500, {}, {}, (), True),
@@ -187,8 +189,13 @@ def session(pause: float, usage: dict[str, int]) -> list[Any]:
         (9000, {}, {}, (8990,), False),
     ],
 )
-def test_a_warm_cache_is_not_cut_as_if_it_were_cold(
-    pause: float, usage: dict[str, int], options: dict[str, bool], warmed: tuple[float, ...], cut: bool
+def test_a_warm_cache_is_known_for_one(  # noqa: PLR0917
+    monkeypatch: pytest.MonkeyPatch,
+    pause: float,
+    usage: dict[str, int],
+    options: dict[str, bool],
+    warmed: tuple[float, ...],
+    cold: bool,
 ):
     pruner = Pruner("pi", Policy(PRICED), **options)
     natives = session(pause, usage)
@@ -196,9 +203,13 @@ def test_a_warm_cache_is_not_cut_as_if_it_were_cold(
     pruner.observe(now=800.0)
     for after in warmed:
         pruner.kept_warm(now=800.0 + after)
+    engine, moments = pruner._engine, list[Moment]()
+    assert isinstance(engine, PricedEngine)
+    decide = engine.decide
+    monkeypatch.setattr(engine, "decide", lambda moment: [moments.append(moment), decide(moment)][1])
     out = pruner.project(natives, now=800.0 + pause, caller=Caller("claude-sonnet-4-5"))
     assert out.error is None
-    assert bool(out.decisions) is cut
+    assert (engine._warm(moments[0]) > 0.6) is not cold
 
 
 def test_what_was_kept_warm_teaches_nothing_of_longer_pauses():

@@ -14,8 +14,8 @@ from prunewise.replay.totals import FEWEST
 from prunewise.settings import DEFAULTS
 
 TEXT = "".join(f"row_{n} of it\n" for n in range(500))
-TRIMMED = {"trim_tokens": (1000, 100_000)}
-"""With the second nothing is shortened before an answer has seen it."""
+STAKES = {"stake": (0.03, 0.5)}
+"""Sessions as short as these are cut with the second only."""
 
 
 def recording(name: Any):
@@ -29,28 +29,28 @@ def test_it_fits_on_one_half_and_reports_on_the_other():
     sessions = [recording(f"s{n}") for n in range(24)]
     short = msgspec.structs.replace(sessions[0], epochs=())
     told: list[tuple[int, int]] = []
-    found = calibrate([*sessions, short], Question(()), TRIMMED, lambda *at: told.append(at))
+    found = calibrate([*sessions, short], Question(()), STAKES, lambda *at: told.append(at))
     assert found.fitted_on == sum(map(is_first, sessions))
     assert found.held_out == 24 - found.fitted_on >= FEWEST
-    assert found.saved == 0 > found.by_default
+    assert found.saved > 0 == found.by_default
     assert found.gains
     assert found.settings == found.fitted
-    assert found.settings.trim_tokens == 100_000
-    assert found.worst == 0
+    assert found.settings.stake == 0.5
+    assert found.worst > 0
     assert [done for done, _ in told] == list(range(1, told[-1][1] + 1))
 
 
 def test_a_handful_of_other_sessions_tells_nothing():
-    found = calibrate([recording(f"s{n}") for n in range(4)], Question(()), {"trim_lines": (8, 2)})
+    found = calibrate([recording(f"s{n}") for n in range(4)], Question(()), STAKES)
     assert 0 < found.held_out < FEWEST
     assert found.low > 0
-    assert found.fitted.trim_lines == 2
+    assert found.fitted.stake == 0.5
     assert found.settings == DEFAULTS.priced
 
 
 def test_where_the_other_half_does_not_gain_the_defaults_stay():
     sessions = [recording(f"s{n}") for n in range(4)]
-    found = calibrate(sessions, Question(()), {"trim_lines": (8, 9)})
+    found = calibrate(sessions, Question(()), {"stake": (0.03, 0.01)})
     assert found.settings == DEFAULTS.priced
     assert not found.gains
 

@@ -7,6 +7,7 @@ One pass over the cut points, from the last to the first. Knows sizes and prices
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Sequence
 
@@ -57,13 +58,10 @@ class Outlook(msgspec.Struct, frozen=True):
     """The variance of what the recalls of earlier cuts may cost; their mean is off the purse already."""
     doubt: float = 0.0
     """How many standard deviations of the recalls' cost the purse has to cover beyond its mean."""
+    exposure: float = math.inf
+    """What may be lost at the most if all that a cut takes out is recalled."""
     soon: float = 0.0
     """How many calls go by before a typical recall: so long a cut saves, whatever comes."""
-    fee: float = 0.0
-    """What breaking a warm cache counts beyond its price: a break also takes time, and uses up the room for
-    a later and better one."""
-    breaking: bool = True
-    """Whether the cache may be broken now; else only what costs nothing goes."""
     cheaper: tuple[Cheaper, ...] = ()
     """By rising limit."""
     least: float = 0.0
@@ -84,25 +82,64 @@ class Cut(msgspec.Struct, frozen=True):
     price: float = 0.0
     rent: float = 0.0
     """What has been paid for holding the pieces since they might have gone."""
-    blocked: bool = False
-    """Where nothing is to be cut: whether the fear of recalls or the purse alone stood in the way, so that
-    fewer pieces, less likely to be recalled, may still go. Else no choice among the pieces can pay: with
-    fewer of them a cut costs no less and brings no more.
-    """
+    taken: tuple[int, ...] = ()
+    """What goes: of the pieces the numbers."""
 
 
 COLD = 0.25
 """Where the cache is less likely to be warm than this, a cut counts as no break."""
 
 
+class _Batch:
+    """The pieces that go together, as sums."""
+
+    def __init__(self, outlook: Outlook) -> None:
+        self._outlook = outlook
+        self._saved = outlook.warm * outlook.read + (1 - outlook.warm) * outlook.write
+        self._heap: list[tuple[float, int]] = []
+        self._pieces: dict[int, Piece] = {}
+        self.removed = self.rent = self.risk = self.spread = 0.0
+        self.exposed = 0.0
+        """What is lost at once where all of it is recalled."""
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Those of the pieces, in order."""
+        return tuple(sorted(self._pieces))
+
+    def add(self, number: int, piece: Piece) -> None:
+        """Take a piece in, where it is expected to bring anything."""
+        brings = self._outlook.read * self._outlook.horizon * piece.removed - piece.odds * piece.recall
+        if brings > 0:
+            self._pieces[number] = piece
+            heapq.heappush(self._heap, (brings / max(1.0, piece.recall), number))
+            self._count(piece, 1)
+
+    def drop(self) -> None:
+        """Leave out the piece that brings least for what its recall would cost."""
+        self._count(self._pieces.pop(heapq.heappop(self._heap)[1]), -1)
+
+    def _count(self, piece: Piece, sign: int) -> None:
+        feared, outlook = piece.odds * piece.recall, self._outlook
+        self.removed += sign * piece.removed
+        self.rent += sign * outlook.read * piece.removed * (outlook.call - piece.since)
+        self.risk += sign * feared
+        self.spread += sign * (1 - piece.odds) * feared * piece.recall
+        self.exposed += sign * (piece.recall - self._saved * piece.removed)
+
+
 def choose(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int], float]) -> Cut:
-    """Where to cut: where it is expected to bring most.
+    """Where to cut, and what goes: what is expected to bring most.
 
     Provided that
 
     - waiting has cost `patience` times what it costs beyond what it saves at once,
-    - what it brings within the horizon would pay for one recall of the costliest part,
-    - what may be lost is within the purse: its price, and recalls beyond what is saved until they come.
+    - what may be lost is within the purse: its price, and recalls beyond what is saved until they come,
+    - and within the exposure where all that goes is recalled: of the pieces behind a cut those go
+      that bring most for what their recall would cost.
 
     A cut after which the request is in a cheaper price tier has that tier's price, and saves the difference
     on all that stays, for as long as the request keeps below the limit.
@@ -114,46 +151,32 @@ def choose(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int],
             anything is taken out.
     """
     best = Cut()
-    value = removed = rent = risk = worst = 0.0
-    spread, call, breaking, warm = outlook.spread, outlook.call, outlook.breaking, outlook.warm
-    dearer = warm * (outlook.write - outlook.read)
+    value = 0.0
+    warm = outlook.warm
     read = warm * outlook.read + (1 - warm) * outlook.write
     later = outlook.read * (outlook.horizon - 1)
-    for piece in pieces:
+    batch = _Batch(outlook)
+    for number, piece in enumerate(pieces):
         if piece.position < outlook.floor:
             break
-        removed += piece.removed
-        rent += outlook.read * piece.removed * (call - piece.since)
-        feared = piece.odds * piece.recall
-        risk += feared
-        spread += (1 - piece.odds) * feared * piece.recall
-        worst = max(worst, piece.recall)
+        batch.add(number, piece)
+        while batch and batch.exposed > outlook.exposure:
+            batch.drop()
+        removed = batch.removed
         again = max(0.0, rewritten(piece.position) - removed)
-        breaks = again > 0 and warm > COLD
-        if breaks and not breaking:
+        relief = _relief(outlook, removed, outlook.call - piece.since) if outlook.cheaper else _NONE
+        price = (warm * (outlook.write - outlook.read) - relief.a_token) * again
+        at_once = price - read * removed - relief.at_once
+        brings = later * removed + relief.later - at_once - batch.risk
+        waited = batch.rent + relief.forgone
+        if not batch or brings <= value or waited < outlook.patience * at_once:
             continue
-        price, waited = dearer * again, rent
-        at_once = -read * removed
-        further = later * removed
-        if outlook.cheaper:
-            relief = _relief(outlook, removed, call - piece.since)
-            price -= relief.a_token * again
-            at_once -= relief.at_once
-            further += relief.later
-            waited += relief.forgone
-        at_once += price
-        due = at_once + outlook.fee if breaks else at_once
-        brings = further - due
-        if brings <= 0 or waited < outlook.patience * due:
-            continue
-        if best.position is None:
-            best = Cut(blocked=True)
-        if brings - risk <= value or brings < worst:
-            continue
-        by_then = outlook.read * removed * outlook.soon
-        if at_once + max(0.0, risk + outlook.doubt * math.sqrt(spread) - by_then) <= outlook.purse:
-            value = brings - risk
-            best = Cut(piece.position, removed, again, price, waited)
+        spread = math.sqrt(max(0.0, outlook.spread + batch.spread))
+        unpaid = max(0.0, batch.risk + outlook.doubt * spread - outlook.read * removed * outlook.soon)
+        exposed = price - relief.at_once + batch.exposed
+        if at_once + unpaid <= outlook.purse and exposed <= outlook.exposure:
+            value = brings
+            best = Cut(piece.position, removed, again, price, waited, batch.numbers)
     return best
 
 
@@ -203,7 +226,7 @@ def ski(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int], fl
     """
     best = Cut()
     removed = rent = 0.0
-    for piece in pieces:
+    for number, piece in enumerate(pieces):
         if piece.position < outlook.floor:
             break
         removed += piece.removed
@@ -211,5 +234,6 @@ def ski(pieces: Sequence[Piece], outlook: Outlook, rewritten: Callable[[int], fl
         again = max(0.0, rewritten(piece.position) - removed)
         price = (outlook.write - outlook.read) * again if outlook.warm > COLD else 0.0
         if rent >= outlook.patience * price:
-            best = Cut(piece.position, removed, again, price, rent)
+            taken = tuple(range(number + 1))
+            best = Cut(piece.position, removed, again, price, rent, taken)
     return best

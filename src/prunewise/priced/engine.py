@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 import msgspec
@@ -13,14 +13,12 @@ from prunewise.cache import UNTOLD, Warmth
 from prunewise.canonical import canonical
 from prunewise.engine import NOW, Engine, Moment, Proposal, Reference, Rules, place_of
 from prunewise.gates import Verdict
-from prunewise.gates.priced import COLD, Cheaper, Cut, Outlook, Piece
-from prunewise.ledger import Target
-from prunewise.priced.candidates import ERRORS, STALE, Candidate, Candidates, patience
-from prunewise.priced.free import NOT_SHORTENED, REPEAT, TRIM, TRIM_GAIN, InView, shortened
-from prunewise.priced.gist import with_names
-from prunewise.priced.hazards import SOON, Faults, expected_calls
-from prunewise.priced.purse import RECALLED_STAYS, Purse, recall_price
-from prunewise.priced.recount import Recalled, Taken, call_of, recount, requests
+from prunewise.gates.priced import Cheaper, Cut, Outlook, Piece
+from prunewise.ledger import Decision, Target
+from prunewise.priced.account import RECALLED_STAYS, Account, Request, Taken, recall_price
+from prunewise.priced.candidates import ERRORS, STALE, Candidate
+from prunewise.priced.free import FREE, NOISE, NOISY, REPEAT, SAME, InView, without_noise
+from prunewise.priced.hazards import HAZARDS, SOON, Needs, expected_calls
 from prunewise.prices import Prices, Rates, assumed_prices, prices_for
 from prunewise.strategies.dedupe import Dedupe
 from prunewise.strategies.sorting import operations_of, sort_of
@@ -38,18 +36,30 @@ from prunewise.transcript import (
     ToolResult,
 )
 
-_MARKER_TOKENS = 30
-_INDEX_SHARE = 0.25
-_LONGEST_WAIT = 96
-_BREAK_FEE = 0.3
-"""What a cache break counts beyond its price, as a part of reading the request once."""
-_DOUBT = 2.0
-"""How many standard deviations of the cost of recalls the purse has to cover."""
-_BARS = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""By how much what a candidate saves has to outweigh its recall's expected cost: where the purse does not
-cover everything, the less likely recalls go alone."""
+_DOUBT = 2.5
+"""How many standard deviations of the cost of recalls the account has to cover."""
+_PROOF = 3
+"""So many outputs have to stay away for each that was recalled, and one more, until cuts may be large."""
 _FOUND = 0.5
 """Of what the request before held, the share from which on a cache counts as found."""
+_SAME_INSTANT = 0.002
+"""Seconds by which a decision may be dated behind the answer to its request: entries have milliseconds."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What goes now, by one verdict."""
+
+    verdict: Verdict
+    proposals: list[Proposal]
+
+
+class _Answer(msgspec.Struct, frozen=True, gc=False):
+    """An answer of the model, and the request that led to it."""
+
+    message: Message
+    request: Request
+    before: Message | None
+    """The answer before it."""
 
 
 class PricedEngine(Engine):
@@ -59,32 +69,35 @@ class PricedEngine(Engine):
         """As `Engine`."""
         super().__init__(rules, reference, **known)  # pyright: ignore[reportArgumentType]
         self.warmth: Warmth = UNTOLD
-        self._purse = Purse()
-        self._faults = Faults()
-        self._candidates = Candidates()
+        self._account = Account()
+        self._needs = Needs()
+        self._candidates: dict[Target, Candidate] = {}
         self._views = InView(self._is_shown)
         self._leant_on: set[str] = set()
         """The calls whose outputs a client's "unchanged" leads to."""
-        self._led_to: tuple[object, frozenset[str]] = ((), frozenset())
+        self._led_to: tuple[object, set[str]] = ((), set())
         self._strategies_of_its_own = (Dedupe(), SupersededOutputs())
-        self._free: list[Proposal] = []
-        self._chosen: list[Proposal] = []
+        self._choice: Choice | None = None
         self._read_in = 0
         self._looked = 0
         self._latest: dict[str, Exchange] = {}
         """By path, the last exchange that read it."""
-        self._origins: dict[str, tuple[str, tuple[str, ...]]] = {}
-        """By the call of a recall, the sort and the files of what it brought back."""
+        self._origins: dict[str, Decision] = {}
+        """By the call of a recall, the decision whose output it brought back."""
         self._steps: list[int] = [0]
         """Up to each message, the positions that a provider's lookback counts."""
         self._ends: list[int] = []
         """Where requests ended."""
+        self._answers: list[_Answer] = []
+        self._accounted = 0
+        """How many of them are in the account."""
+        self._context_size = 0.0
+        """The size of the messages noted, by the last usage and what came after it."""
+        self._totals: list[float] = [0.0]
+        """Up to each message, the tokens without pruning."""
+        self._fresh: list[tuple[Decision, int]] = []
+        """The decisions that are not in the account, each with the LLM call at which it was first seen."""
         self._book: dict[tuple[str, str], Prices] = {}
-        self._billed = -1
-        self._cut_at = -1
-        """The LLM call at which the cache was broken last."""
-        self._answer: Message | None = None
-        """The last one with usage."""
         self._long_lived = False
         """Whether what was written to the cache last is to live one hour."""
 
@@ -94,35 +107,27 @@ class PricedEngine(Engine):
         for message in self.transcript.messages[self._looked :]:
             self._note(message)
         self._looked = len(self.transcript)
-        prices = self._prices(NOW)
         exchanges = self.transcript.exchanges
         for exchange in exchanges[self._read_in :]:
-            self._take_up(exchange, prices)
+            self._take_up(exchange)
         self._read_in = len(exchanges)
         for strategy in self._strategies_of_its_own:
             for stale in strategy.advance(self.transcript):
-                self._later(strategy.name, stale, strategy.name, prices)
-        self._candidates.advance(self.transcript.llm_calls)
+                self._later(strategy.name, stale, strategy.name)
 
-    def _take_up(self, exchange: Exchange, prices: Prices) -> None:
+    def _take_up(self, exchange: Exchange) -> None:
         """Look at one exchange for the first time."""
-        old = Stale(exchange, TOOL_RESULT, markers.OLD)
         if self._is_recall(exchange):
             self._learn_from(exchange)
-            if exchange.call.id in self._origins:
-                self._later(STALE, old, self._origins[exchange.call.id][0], prices)
-            return
-        self._hold_what_it_leans_on(exchange)
-        sort = sort_of(exchange, self.transcript)
-        if exchange.result_position >= max(self.transcript.sent, self.sent):
-            self._at_birth(exchange, sort)
-        self._views.add(exchange)
+        else:
+            self._note_what_it_leans_on(exchange)
+            self._views.add(exchange)
         if not exchange.result.has_image:  # images go only with a result that a newer one replaces
-            self._later(STALE, old, sort, prices)
+            self._later(STALE, Stale(exchange, TOOL_RESULT, markers.OLD), self._sort(exchange))
         if exchange.result.is_error:
-            self._later(ERRORS, Stale(exchange, TOOL_INPUT, markers.FAILED_INPUT), ERRORS, prices)
+            self._later(ERRORS, Stale(exchange, TOOL_INPUT, markers.FAILED_INPUT), ERRORS)
 
-    def _hold_what_it_leans_on(self, exchange: Exchange) -> None:
+    def _note_what_it_leans_on(self, exchange: Exchange) -> None:
         """A client's "unchanged since last read" leads to that read, which stays in view."""
         if not exchange.refers_back:
             if exchange.operation is not None and exchange.operation.action == "read":
@@ -130,13 +135,12 @@ class PricedEngine(Engine):
             return
         call, transcript = exchange.call, self.transcript
         operation = tools.file_operation(transcript.vocabulary, call.name, call.arguments, transcript.cwd)
-        if operation is not None:
-            read = self._latest.get(operation.path)
-            if read is not None:
-                self._leant_on.add(read.call.id)
+        read = None if operation is None else self._latest.get(operation.path)
+        if read is not None:
+            self._leant_on.add(read.call.id)
 
     def _note(self, message: Message) -> None:
-        """Positions, as a provider's lookback counts them, and where requests ended."""
+        """Sizes, positions as a provider's lookback counts them, and where requests ended."""
         position = len(self._steps) - 1
         count, last = 0, None
         for part in message.parts:
@@ -145,61 +149,113 @@ class PricedEngine(Engine):
                 count += 1
             last = kind
         self._steps.append(self._steps[-1] + count)
+        size = self.rules.estimator.message(message)
         if message.role == "assistant":
+            if not position or self.transcript.messages[position - 1].role != "assistant":
+                before = self._answers[-1] if self._answers else None
+                sent = 0 if before is None else self._ends[-1] + 1
+                pause = None if before is None else message.pause_after(before.message)
+                context = max(self._context_size, self._totals[-1])
+                answer = _Answer(
+                    message,
+                    Request(position, sent, context, pause),
+                    None if before is None else before.message,
+                )
+                self._answers.append(answer)
             self._ends.append(position)
-            self._learn(message)
-
-    def _learn(self, message: Message) -> None:
-        """Whether an answer's request found what the one before it had left, by its usage."""
-        usage, before = message.usage, self._answer
-        if usage is None:
-            return
-        self._answer = message
-        if usage.cache_write:
-            self._long_lived = usage.is_long_lived
-        pause = None if before is None else message.pause_after(before)
-        if before is None or before.usage is None or pause is None:
-            return
-        sent = before.usage.context_tokens - before.usage.output
-        if sent > 0 and self._cut_at != self.transcript.calls_before[len(self._steps) - 2]:
-            self.warmth = self.warmth.after(pause, hit=usage.cache_read >= _FOUND * sent)
+            if message.usage is not None and message.usage.cache_write:
+                self._long_lived = message.usage.is_long_lived
+        self._context_size = (
+            self._context_size + size if message.usage is None else message.usage.context_tokens
+        )
+        self._totals.append(self._totals[-1] + size)
 
     def _learn_from(self, recall: Exchange) -> None:
         """A recall shows that something was wanted: its file and its like go later from now on."""
-        if recall.result.is_error:
-            return
         asked = recall.call.arguments.get("ref")
-        if not isinstance(asked, str):
+        if recall.result.is_error or not isinstance(asked, str):
             return
         asked = asked.strip().removesuffix(markers.FULL)
         for decision in self._ledger.standing.values():
             wanted = self.transcript.exchange(decision.target[0]) if decision.reference == asked else None
             if wanted is not None:
-                sort, paths = self._origins.get(
-                    wanted.call.id, (sort_of(wanted, self.transcript), self._paths(wanted))
-                )
-                self._faults.add(sort, paths)
-                self._origins[recall.call.id] = (sort, paths)
-                context = self._request_tokens()
-                self._purse.recall(self._prices(NOW).at(context), context, self._size(recall, TOOL_RESULT))
+                self._origins[recall.call.id] = self._origins.get(wanted.call.id, decision)
+                self._needs.add(self._sort(wanted), self._paths(wanted))
                 return
 
-    # ---- the free lane
+    def _sort(self, exchange: Exchange) -> str:
+        """The sort of an output; of a recalled one that of the original."""
+        return sort_of(self._original(exchange), self.transcript)
 
-    def _at_birth(self, exchange: Exchange, sort: str) -> None:
-        """What may be done to an output that has never been sent."""
-        text = exchange.result.text
-        if exchange.result.has_image or len(text) < 4 * self.rules.settings.priced.min_tokens:
-            return
-        if not self._open((exchange.call.id, TOOL_RESULT), exchange):
-            return
-        proposal = self._pointer(exchange, text) or self._trim(exchange, text, sort)
-        if proposal is not None:
-            self._free.append(proposal)
+    def _paths(self, exchange: Exchange) -> tuple[str, ...]:
+        """The files that an output shows or changes; of a recalled one those of the original."""
+        original = self._original(exchange)
+        return tuple({one.path: None for one in operations_of(original, self.transcript)})
 
-    def _open(self, target: Target, exchange: Exchange) -> bool:
-        """Whether nothing has been decided on a target, and nothing protects it."""
-        return not (self._decided(target) or exchange.reused_id or self._is_protected(exchange))
+    def _original(self, exchange: Exchange) -> Exchange:
+        decision = self._origins.get(exchange.call.id)
+        original = None if decision is None else self.transcript.exchange(decision.target[0])
+        return exchange if original is None else original
+
+    def _is_recall(self, exchange: Exchange) -> bool:
+        return exchange.call.name.lower() in self.transcript.vocabulary.recall
+
+    # ---- candidates
+
+    def _later(self, strategy: str, stale: Stale, sort: str) -> None:
+        """Note from which LLM call on a part may go: never before the model has answered to it."""
+        exchange, kind = stale.exchange, stale.kind
+        settings = self.rules.settings.priced
+        if self._is_recall(exchange) and exchange.call.id not in self._origins:
+            return
+        if exchange.reused_id or self._is_protected(exchange):
+            return
+        proposal = self._proposal(strategy, exchange, kind, stale.reason)
+        if proposal is None or proposal.original_tokens <= settings.min_tokens:
+            return
+        stays = RECALLED_STAYS if exchange.call.id in self._origins else 1
+        born = self.transcript.calls_before[proposal.position]
+        since = born + max(settings.recent_calls, stays)
+        self._candidates[proposal.target] = Candidate(proposal, sort, self._paths(exchange), born, since)
+
+    def _proposal(self, strategy: str, exchange: Exchange, kind: ToolKind, reason: str) -> Proposal | None:
+        """What takes all of a part out; None where it would get no smaller, or no recall can be promised."""
+        call, result = exchange.call, exchange.result
+        reference = self.reference_of(exchange)
+        if reference is None or self._is_marker(exchange, kind):
+            return None
+        if kind == TOOL_INPUT:
+            marker = markers.purged_input(call.name, utf16_length(call.text), reason, reference)
+        else:
+            marker = markers.output(
+                call.name,
+                utf16_length(result.text),
+                reason,
+                reference,
+                images=result.images,
+                files=result.files,
+            )
+        return self._replaced(strategy, exchange, kind, reason, marker, reference)
+
+    def _replaced(  # noqa: PLR0917
+        self, strategy: str, exchange: Exchange, kind: ToolKind, reason: str, marker: str, reference: str
+    ) -> Proposal | None:
+        """A part replaced by a marker; None where it would get no smaller."""
+        size = self._size(exchange, kind)
+        left = canonical({markers.INPUT_KEY: marker}) if kind == TOOL_INPUT else marker
+        removed = size - text_tokens(left)
+        if removed <= 0:
+            return None
+        lane = "free" if strategy in FREE else "paid"
+        position, order = exchange.position(kind), exchange.order
+        return Proposal(
+            strategy, kind, exchange.call.id, position, size, removed, reason, lane, order, marker, reference
+        )
+
+    def _size(self, exchange: Exchange, kind: ToolKind) -> int:
+        if kind == TOOL_INPUT:
+            return text_tokens(exchange.call.text)
+        return self.rules.estimator.content(exchange.result)
 
     def _is_protected(self, exchange: Exchange) -> bool:
         """Whether a protection forbids it; of a shell command the files that it is known to touch count."""
@@ -209,109 +265,101 @@ class PricedEngine(Engine):
         touched = () if exchange.operation is not None else operations_of(exchange, self.transcript)
         return any(reason(msgspec.structs.replace(exchange, operation=one)) is not None for one in touched)
 
-    def _trim(self, exchange: Exchange, text: str, sort: str) -> Proposal | None:
-        settings = self.rules.settings.priced
-        if sort in NOT_SHORTENED or text_tokens(text) <= settings.trim_tokens:
-            return None
-        reference = self.reference_of(exchange)
-        if reference is None or self._is_marker(exchange, TOOL_RESULT):
-            return None
-        vocabulary = self.transcript.vocabulary
-        is_command = exchange.call.name.lower() in vocabulary.shell
-        code = markers.exit_code(exchange, vocabulary) if is_command else None
-        marker = shortened(exchange, settings, reference, sort, code=code)
-        return self._proposed(TRIM, exchange, marker, reference, "it is large", TRIM_GAIN)
+    # ---- the free lane
 
-    def _pointer(self, exchange: Exchange, text: str) -> Proposal | None:
-        """An output that is in view already, byte for byte, becomes a pointer to it."""
-        source = self._views.find(exchange)
-        if source is None:
+    def _unsent(self) -> list[Proposal]:
+        """What may be done to outputs that have never been sent."""
+        made: list[Proposal] = []
+        start = max(self.transcript.sent, self.sent)
+        for exchange in reversed(self.transcript.exchanges):
+            if exchange.result_position < start:
+                break
+            proposal = self._at_birth(exchange)
+            if proposal is not None:
+                made.append(proposal)
+        return made
+
+    def _at_birth(self, exchange: Exchange) -> Proposal | None:
+        """What may be done to an output that has never been sent."""
+        result = exchange.result
+        if result.has_image or result.files or self._is_recall(exchange) or not self._is_shown(exchange):
             return None
         reference = self.reference_of(exchange)
-        if reference is None:
+        if reference is None or self._is_marker(exchange, TOOL_RESULT) or self._is_protected(exchange):
             return None
-        marker = markers.pointer(exchange.call.name, text, reference)
-        return self._proposed(REPEAT, exchange, marker, reference, "it is the same as an earlier one", 1)
+        if self._views.before(exchange) is not None:
+            marker = markers.pointer(exchange.call.name, result.text, reference)
+            return self._replaced(REPEAT, exchange, TOOL_RESULT, SAME, marker, reference)
+        is_command = exchange.call.name.lower() in self.transcript.vocabulary.shell
+        marker = without_noise(exchange, reference) if is_command else None
+        return (
+            None if marker is None else self._replaced(NOISE, exchange, TOOL_RESULT, NOISY, marker, reference)
+        )
 
     def _is_shown(self, exchange: Exchange) -> bool:
-        target = (exchange.call.id, TOOL_RESULT)
-        if exchange.reused_id or any(one.target == target for one in self._free):
+        return not (exchange.reused_id or self._decided((exchange.call.id, TOOL_RESULT)))
+
+    def _holds(self, target: tuple[str, Kind]) -> bool:
+        """As the engine's: what a pointer leads to, and what a client's "unchanged" does."""
+        if target[1] != TOOL_RESULT:
             return False
-        return target not in self._ledger.standing and target not in self.masked
+        state = (self._ledger, len(self.transcript))
+        if self._led_to[0] != state:
+            standing = (at for at, one in self._ledger.standing.items() if one.strategy_id == REPEAT)
+            self._led_to = (state, self._leant_on | self._sources(standing))
+        return target[0] in self._led_to[1]
 
-    def _proposed(  # noqa: PLR0917
-        self, strategy: str, exchange: Exchange, marker: str, reference: str, reason: str, least: int
-    ) -> Proposal | None:
-        """The free proposal; None where it takes out fewer tokens than `least`."""
-        original = text_tokens(exchange.result.text)
-        removed = original - text_tokens(marker)
-        if removed < least:
-            return None
-        return Proposal(
-            strategy,
-            TOOL_RESULT,
-            exchange.call.id,
-            exchange.result_position,
-            original,
+    def _sources(self, pointers: Iterable[Target]) -> set[str]:
+        """The calls whose outputs these pointers lead to."""
+        found = (self.transcript.exchange(call_id) for call_id, _ in pointers)
+        sources = (self._views.before(one) for one in found if one is not None)
+        return {one.call.id for one in sources if one is not None}
+
+    # ---- the verdict
+
+    def decide(self, moment: Moment = NOW) -> Choice:
+        """What goes now: everything free, and the paid cut that the prices speak for. Changes nothing."""
+        self._bring_up_to_date(moment)
+        free = self._unsent()
+        cut, paid = self._cut(moment, free)
+        chosen = sorted([*free, *paid], key=lambda one: (one.position, one.order))
+        removed = sum(one.tokens_removed for one in chosen)
+        verdict = Verdict(
+            self.rules.settings.gate.mode,
+            bool(chosen),
+            self._horizon,
+            cut.position if paid else None,
+            round(cut.rewritten),
             removed,
-            reason,
-            "free",
-            exchange.order,
-            marker,
-            reference,
+            cut.price if paid else 0.0,
+            self._prices(moment).rates.read * removed,
+            None,
         )
+        return Choice(verdict, chosen)
 
-    # ---- the paid lane
+    def verdict(self, moment: Moment = NOW) -> Verdict:
+        """As `decide`; what goes is then in `proposals`."""
+        self._choice = self.decide(moment)
+        return self._choice.verdict
 
-    def _later(self, strategy: str, stale: Stale, sort: str, prices: Prices) -> None:
-        """Note from which LLM call on a part may go."""
-        exchange, kind = stale.exchange, stale.kind
-        if not self._open((exchange.call.id, kind), exchange):
-            return
-        size = self._size(exchange, kind)
-        settings = self.rules.settings.priced
-        if size <= settings.min_tokens:
-            return
-        index = int(min(settings.index_tokens, _INDEX_SHARE * size)) if kind == TOOL_RESULT else 0
-        removed = size - _MARKER_TOKENS - index
-        paths = self._paths(exchange)
-        wait = self._wait(sort, paths, size, removed, prices)
-        if removed <= 0 or wait is None:
-            return
-        is_recall = exchange.call.id in self._origins
-        least = max(settings.recent_calls, RECALLED_STAYS) if is_recall else settings.recent_calls
-        position = exchange.position(kind)
-        born = self.transcript.calls_before[position]
-        now = self.transcript.llm_calls
-        since = max(born + max(wait, least), now if strategy == STALE else now + 1)
-        self._candidates.put(
-            Candidate(
-                strategy, exchange, kind, stale.reason, sort, paths, size, removed, position, born, since
-            )
-        )
+    def accepted(self, verdict: Verdict) -> list[Proposal]:
+        """What goes by this verdict, which is the last one given."""
+        return self.proposals if verdict.accepted else []
 
-    def _wait(self, sort: str, paths: tuple[str, ...], size: int, removed: int, prices: Prices) -> int | None:
-        """How many LLM calls old it has to be before taking it out brings more than recalls may cost."""
-        rates, horizon = prices.rates, self._horizon
-        saved = rates.read * removed * horizon
-        recall = self.rules.settings.priced.caution * self._recall_price(rates, size)
-        age = patience(self._faults.hazard(sort, paths), saved, recall) if recall else 0.0
-        return None if age > _LONGEST_WAIT else math.ceil(age)
+    @property
+    def has_proposals(self) -> bool:
+        """Whether anything was chosen."""
+        return bool(self.proposals)
 
-    def _paths(self, exchange: Exchange) -> tuple[str, ...]:
-        """The files that an output shows or changes; of a recalled one those of the original."""
-        origin = self._origins.get(exchange.call.id)
-        if origin is not None:
-            return origin[1]
-        return tuple({one.path: None for one in operations_of(exchange, self.transcript)})
+    @property
+    def proposals(self) -> list[Proposal]:
+        """What was chosen."""
+        return [] if self._choice is None else self._choice.proposals
 
     @property
     def _horizon(self) -> float:
         """For how many LLM calls a cut is expected to serve."""
         return expected_calls(self.rules.settings.priced.survival, self.transcript.llm_calls)
-
-    def _recall_price(self, rates: Rates, size: int) -> float:
-        return recall_price(rates, self._request_tokens(), size, self._horizon)
 
     def _request_tokens(self) -> float:
         """The size of the request, in estimated tokens."""
@@ -323,103 +371,6 @@ class PricedEngine(Engine):
         """
         gone = self.removed_tokens
         return self._request_tokens() - gone, max(self.context.estimate, self.context.raw - gone)
-
-    def _is_recall(self, exchange: Exchange) -> bool:
-        return exchange.call.name.lower() in self.transcript.vocabulary.recall
-
-    def _size(self, exchange: Exchange, kind: ToolKind) -> int:
-        if kind == TOOL_INPUT:
-            return text_tokens(exchange.call.text)
-        return self.rules.estimator.content(exchange.result)
-
-    # ---- the verdict
-
-    def verdict(self, moment: Moment = NOW) -> Verdict:
-        """What goes now: everything free, and the paid cut that the prices speak for."""
-        unsent = max(self.transcript.sent, self.sent)
-        free = self._free = [
-            one for one in self._free if one.position >= unsent and self._allowed(one.target)
-        ]
-        self._account(moment, free)
-        cut, taken = self._cut(moment)
-        self._free = []
-        paid = self._taken(taken)
-        if paid:
-            breaks = cut.rewritten > 0 and self._warm(moment) > COLD
-            self._purse.cut(cut.price, breaks=breaks)
-            if breaks:
-                self._cut_at = self.transcript.llm_calls
-        self._chosen = sorted([*free, *paid], key=lambda one: (one.position, one.order))
-        removed = sum(one.tokens_removed for one in self._chosen)
-        return Verdict(
-            self.rules.settings.gate.mode,
-            bool(self._chosen),
-            self._horizon,
-            cut.position if paid else None,
-            round(cut.rewritten),
-            removed,
-            cut.price if paid else 0.0,
-            self._prices(moment).rates.read * removed,
-            None,
-        )
-
-    def pass_over(self) -> None:
-        """As the engine's: what was never sent goes out in full now."""
-        self._free = []
-
-    def _account(self, moment: Moment, free: list[Proposal]) -> None:
-        """Bring up to date what has been spent and gained: once for each LLM call."""
-        call = self.transcript.llm_calls
-        if call == self._billed:
-            return
-        if call and self._billed < 0:
-            self._recount(moment)
-        self._billed = call
-        context = self._request_tokens()
-        rates = self._prices(moment).at(context)
-        new = self.tail_tokens(self.transcript.sent)
-        warm = self._warm(moment)
-        read = warm * rates.read + (1 - warm) * rates.write
-        saved = read * (self.removed_tokens - self._purse.returned)
-        saved += rates.write * sum(one.tokens_removed for one in free)
-        self._purse.request(read * (context - new) + rates.write * new, saved)
-        for one in free:
-            exchange = self.transcript.exchange(one.call)
-            if exchange is not None and one.strategy == TRIM:
-                self._purse.take_out(sort_of(exchange, self.transcript), call, one.original_tokens)
-
-    def _recount(self, moment: Moment) -> None:
-        """Learn what the LLM calls before this engine began have cost and brought."""
-        transcript = self.transcript
-        sizes = self.raw_sizes(0)
-        earlier = list(requests(transcript.messages, sizes))
-        taken: list[Taken] = []
-        for (call_id, kind), decision in self._ledger.standing.items():
-            exchange = transcript.exchange(call_id)
-            removed = 0 if exchange is None else self.saving_at(place_of(exchange, kind))
-            if exchange is None or not removed:
-                continue
-            position = exchange.position(kind)
-            born = call = transcript.calls_before[position]
-            if decision.strategy_id not in (TRIM, REPEAT):
-                call = max(born, call_of(decision.decided_at, earlier, unknown=len(earlier) - 1))
-            sort = None if decision.strategy_id == REPEAT else sort_of(exchange, transcript)
-            taken.append(Taken(call, born, position, removed, sort, self._size(exchange, kind)))
-        recalls = [
-            Recalled(one.result_position, self._size(one, TOOL_RESULT))
-            for one in self.recalls
-            if one.call.id in self._origins
-        ]
-        prices, long = self._prices(moment), self._long_lived or moment.long_lived
-        recount(
-            self._purse,
-            prices,
-            earlier,
-            sizes,
-            taken,
-            recalls=recalls,
-            warm=lambda pause: self.warmth.probability(pause, prices.rules, long=long),
-        )
 
     def _warm(self, moment: Moment) -> float:
         """How likely what was sent before is still cached."""
@@ -433,60 +384,34 @@ class PricedEngine(Engine):
         ledger = self._ledger
         return target in ledger.standing or target in ledger.restored or target in self.masked
 
-    def _allowed(self, target: Target) -> bool:
-        """Whether a target may go: undecided, and no pointer leads to it."""
-        return not self._decided(target) and not self._holds(target)
-
-    def _holds(self, target: tuple[str, Kind]) -> bool:
-        return target[1] == TOOL_RESULT and target[0] in self._sources()
-
-    def _sources(self) -> frozenset[str]:
-        """The calls whose outputs something leads to: a pointer that stands or is about to, or a client's."""
-        state = (self._ledger, len(self.transcript), len(self._free))
-        if self._led_to[0] != state:
-            pointers = [one.target for one in self._ledger.standing.values() if one.strategy_id == REPEAT]
-            pointers += [one.target for one in self._free if one.strategy == REPEAT]
-            found = [self.transcript.exchange(call) for call, _ in pointers]
-            sources = [self._views.find(one) for one in found if one is not None]
-            led_to = frozenset(one.call.id for one in sources if one is not None)
-            self._led_to = (state, led_to | self._leant_on)
-        return self._led_to[1]
-
-    def _cut(self, moment: Moment) -> tuple[Cut, list[Candidate]]:
+    def _cut(self, moment: Moment, free: Sequence[Proposal]) -> tuple[Cut, list[Proposal]]:
         """Where to cut, and what goes by that."""
-        ledger = self._ledger
-        self._candidates.drop(ledger.standing.keys(), ledger.restored, self.masked.keys())
-        prices = self._prices(moment)
-        floor = self.covered(moment)
-        ripe = [one for one in self._candidates.ripe(self._holds) if one.position >= floor]
+        prices, call = self._prices(moment), self.transcript.llm_calls
+        floor, seen = self.covered(moment), self.transcript.sent
+        taken = {one.target for one in free}
+        led_to = self._sources(one.target for one in free if one.strategy == REPEAT)
+        ripe = [
+            one
+            for target, one in self._candidates.items()
+            if one.since <= call
+            and floor <= one.position < seen
+            and target not in taken
+            and not self._decided(target)
+            and not self._holds(target)
+            and not (target[1] == TOOL_RESULT and target[0] in led_to)
+        ]
         if not ripe:
             return Cut(), []
+        ripe.sort(key=lambda one: one.position, reverse=True)
         settings = self.rules.settings
         if settings.gate.mode != "on":
-            return Cut(ripe[-1].position), ripe
+            return Cut(ripe[-1].position), [one.proposal for one in ripe]
         rates = prices.at(self._sent_tokens()[0])
         outlook = self._outlook(moment, prices, rates, floor)
-        pieces = self._pieces(ripe, rates)
+        pieces = [self._piece(one, rates) for one in ripe]
         rewritten = cache(self._rewritten(prices))
-        worth = (
-            rates.read * outlook.horizon / settings.priced.caution if settings.priced.caution else math.inf
-        )
-        before = -1
-        for bar in _BARS:
-            kept = [
-                at
-                for at, piece in enumerate(pieces)
-                if worth * piece.removed >= bar * piece.odds * piece.recall
-            ]
-            if len(kept) == before:
-                continue
-            before = len(kept)
-            cut = self.rules.choose([pieces[at] for at in kept], outlook, rewritten)
-            if cut.position is not None:
-                return cut, [ripe[at] for at in kept if ripe[at].position >= cut.position]
-            if not cut.blocked:
-                break
-        return Cut(), []
+        cut = self.rules.choose(pieces, outlook, rewritten)
+        return cut, [ripe[at].proposal for at in cut.taken]
 
     def _outlook(self, moment: Moment, prices: Prices, rates: Rates, floor: int) -> Outlook:
         call, context, settings = (
@@ -494,8 +419,16 @@ class PricedEngine(Engine):
             self._request_tokens(),
             self.rules.settings.priced,
         )
-        purse, horizon = self._purse, self._horizon
-        mean, variance = purse.at_stake(rates, context, call, horizon)
+        account, horizon = self._account, self._horizon
+        mean, variance = account.at_stake(
+            rates, context, call, horizon, lambda one: self._needs.factor(one.sort, one.paths)
+        )
+        patience, limit = settings.patience, math.inf
+        if account.stayed(call) < _PROOF * (1 + account.recalls):  # a small cut shows whether it recalls
+            patience = 0.0
+            foreseen = account.spent + (0 if account.recalls else horizon * rates.read * context)
+            limit = settings.stake * foreseen / max(1.0, self._needs.level) + min(0.0, account.gained)
+            limit -= account.exposed(rates, context, call, horizon)
         least, most = self._sent_tokens()
         return Outlook(
             rates.read,
@@ -503,34 +436,26 @@ class PricedEngine(Engine):
             self._warm(moment),
             call,
             horizon,
-            settings.patience,
+            patience,
             floor,
-            purse.gained + settings.stake * purse.spent - mean,
+            account.gained + settings.stake * account.spent - mean,
             variance,
             _DOUBT,
+            limit,
             SOON,
-            _BREAK_FEE * rates.read * context,
-            purse.may_break(call),
             _cheaper(prices, least),
             least,
             most,
             self.context.raw / max(1, call),
         )
 
-    def _pieces(self, ripe: Sequence[Candidate], rates: Rates) -> list[Piece]:
-        """The candidates as the gate sees them."""
-        call, context, horizon = self.transcript.llm_calls, self._request_tokens(), self._horizon
-        hazard = self._faults.hazard
-        return [
-            Piece(
-                one.position,
-                one.removed,
-                one.since,
-                hazard(one.sort, one.paths).at(call - one.born),
-                recall_price(rates, context, one.size, horizon),
-            )
-            for one in ripe
-        ]
+    def _piece(self, one: Candidate, rates: Rates) -> Piece:
+        """A candidate as the gate sees it."""
+        age = self.transcript.llm_calls - one.born
+        odds = HAZARDS[one.sort].times(self._needs.factor(one.sort, one.paths)).at(age)
+        size, removed = one.proposal.original_tokens, one.proposal.tokens_removed
+        price = recall_price(rates, self._request_tokens(), size, self._horizon)
+        return Piece(one.position, removed, one.since, odds, price)
 
     def _rewritten(self, prices: Prices) -> Callable[[int], float]:
         """For a position what was cached behind it, or behind the last place before it that is found."""
@@ -550,51 +475,6 @@ class PricedEngine(Engine):
 
         return rewritten
 
-    def _taken(self, candidates: Sequence[Candidate]) -> list[Proposal]:
-        """The proposals for these, with their markers; the purse learns that they go."""
-        made: list[Proposal] = []
-        for one in candidates:
-            proposal = self._made(one)
-            if proposal is not None:
-                made.append(proposal)
-                self._purse.take_out(one.sort, one.born, one.size)
-        refused = {one.target for one in candidates} - {one.target for one in made}
-        self._candidates.drop(refused)
-        return made
-
-    def _made(self, one: Candidate) -> Proposal | None:
-        """The proposal with its marker, exactly."""
-        reference = self.reference_of(one.exchange)
-        if reference is None or self._is_marker(one.exchange, one.kind):
-            return None
-        exchange, settings = one.exchange, self.rules.settings.priced
-        call = exchange.call
-        if one.kind == TOOL_INPUT:
-            marker = markers.purged_input(call.name, utf16_length(call.text), one.reason, reference)
-            left = text_tokens(canonical({markers.INPUT_KEY: marker}))
-        else:
-            text = exchange.result.text
-            room = int(min(settings.index_tokens, _INDEX_SHARE * one.size))
-            told, index = with_names(text, one.sort, room)
-            size, images = utf16_length(text), exchange.result.images
-            marker = markers.indexed(call.name, size, one.reason, reference, index, gist=told, images=images)
-            left = text_tokens(marker)
-        if one.size - left <= 0:
-            return None
-        return Proposal(
-            one.strategy,
-            one.kind,
-            call.id,
-            one.position,
-            one.size,
-            one.size - left,
-            one.reason,
-            "paid",
-            exchange.order,
-            marker,
-            reference,
-        )
-
     def _prices(self, moment: Moment) -> Prices:
         """What the model at hand costs."""
         model = moment.model or self.transcript.model
@@ -607,21 +487,81 @@ class PricedEngine(Engine):
             self._book[key] = found
         return found
 
-    # ---- what is decided
+    # ---- the account
 
-    def accepted(self, verdict: Verdict) -> list[Proposal]:
-        """What goes by this verdict, which is the last one given."""
-        return self._chosen if verdict.accepted else []
+    def _bring_up_to_date(self, moment: Moment) -> None:
+        """Take into the account what has been answered since it was last looked at."""
+        account = self._account
+        prices = self._prices(moment)
+        for answer in self._answers[self._accounted :]:
+            request, usage = answer.request, answer.message.usage
+            rates = prices.at(request.context)
+            for exchange in self.recalls:
+                decision = self._origins.get(exchange.call.id)
+                if decision is not None and request.sent <= exchange.result_position < request.end:
+                    size = self.rules.estimator.content(exchange.result)
+                    account.recalled(decision.target, size, rates, request.context)
+            warm = 0.0
+            if self._accounted:
+                long = self._long_lived or moment.long_lived
+                warm = self.warmth.probability(request.pause, prices.rules, long=long)
+            broke = account.answered(request, rates, warm, self._due(answer), self._between)
+            before = answer.before
+            if usage is not None and before is not None and before.usage and request.pause is not None:
+                sent = before.usage.context_tokens - before.usage.output
+                if sent > 0 and not broke:
+                    self.warmth = self.warmth.after(request.pause, hit=usage.cache_read >= _FOUND * sent)
+            self._accounted += 1
+        self._needs.against(account.expected(self.transcript.llm_calls))
 
-    @property
-    def has_proposals(self) -> bool:
-        """Whether anything was chosen."""
-        return bool(self._chosen)
+    def _between(self, start: int, end: int) -> float:
+        return self._totals[end] - self._totals[start]
 
-    @property
-    def proposals(self) -> list[Proposal]:
-        """What was chosen."""
-        return self._chosen
+    def _due(self, answer: _Answer) -> list[Taken]:
+        """What was out of this answer's request for the first time."""
+        number, answered_at = self._accounted, answer.message.time
+        due: list[Taken] = []
+        waiting: list[tuple[Decision, int]] = []
+        for decision, seen in self._fresh:
+            decided_at = decision.decided_at
+            if answered_at is None or decided_at is None:
+                is_due = seen <= number
+            else:
+                is_due = decided_at <= answered_at + _SAME_INSTANT
+            if not is_due:
+                waiting.append((decision, seen))
+            elif (taken := self._taken(decision, number)) is not None:
+                due.append(taken)
+        self._fresh = waiting
+        return due
+
+    def _taken(self, decision: Decision, call: int) -> Taken | None:
+        exchange, kind = self.transcript.exchange(decision.target[0]), decision.kind
+        if exchange is None or self._ledger.standing.get(decision.target) != decision:
+            return None
+        position = exchange.position(kind)
+        born = self.transcript.calls_before[position]
+        sort = ERRORS if kind == TOOL_INPUT else self._sort(exchange)
+        sort = decision.strategy_id if decision.strategy_id in HAZARDS else sort
+        return Taken(
+            decision.target,
+            position,
+            born,
+            max(born, call),
+            self.saving_at(place_of(exchange, kind)),
+            self._size(exchange, kind),
+            None if decision.strategy_id in FREE else HAZARDS[sort],
+            sort,
+            self._paths(exchange),
+        )
+
+    def _stand(self, exchange: Exchange, decision: Decision) -> None:
+        super()._stand(exchange, decision)
+        self._fresh.append((decision, self.transcript.llm_calls))
+
+    def _fall(self, target: Target) -> None:
+        super()._fall(target)
+        self._account.restored(target)
 
 
 def _cheaper(prices: Prices, tokens: float) -> tuple[Cheaper, ...]:

@@ -1,7 +1,7 @@
-"""The free lane: what may be done to an output that has never been sent.
+"""The free lane: what may be done to an output that has never been sent. It breaks no cache and no signature.
 
-It breaks no cache and no signature. A large output keeps its ends, lines of trouble and an index; one that
-is in view already, byte for byte, becomes a pointer, and what a pointer leads to is held.
+The model misses nothing by it: an output that stands in view already, byte for byte, becomes a pointer, and
+what it leads to is held; and what is proven to be noise is left out where little else is there.
 """
 
 from __future__ import annotations
@@ -9,40 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prunewise import condense, markers
-from prunewise.priced.gist import SEARCH, of_search
-from prunewise.settings import Priced
+from prunewise.tokens import text_tokens
 from prunewise.transcript import Exchange
 
-TRIM = "birth-trim"
+NOISE = "noise"
+NOISY = "most of it is noise"
 REPEAT = "repeated-output"
+SAME = "it is the same as an earlier one"
+FREE = (NOISE, REPEAT)
+"""The strategies of this lane."""
 
-TRIM_GAIN = 200
-"""What shortening an output has to take out at least, in tokens."""
-NOT_SHORTENED = frozenset({"read", "change"})
-"""Sorts of output that are never shortened."""
-_TROUBLE_LINES = 10
+_LEAST_NOISE = 200
+"""What leaving noise out has to take out at least, in tokens."""
+_MOST_LEFT = 0.5
+"""At most this part of an output may stay where noise is left out."""
 
 
-def shortened(exchange: Exchange, settings: Priced, reference: str, sort: str, *, code: int | None) -> str:
-    """The marker of a large output: how its command ended, where that is known, its ends and lines of
-    trouble, and an index of the names in the rest.
-
-    Of a search the files take the place of trouble: what its lines tell of is what was searched for.
-    """
+def without_noise(exchange: Exchange, reference: str) -> str | None:
+    """The marker of an output without its noise, the rest as it is; None where there is little noise."""
     text = exchange.result.text
-    room = settings.index_tokens
-    files = of_search(text, room) if sort == SEARCH else ""
-    kept, _ = condense.ends(text, settings.trim_lines, 0 if files else _TROUBLE_LINES)
-    if files:
-        kept.append(f"[{files}]")
-        room -= -(-len(files) // condense.CHARACTERS_PER_TOKEN)
-    shown = "\n".join(kept)
-    index = condense.index(text, room, condense.names(shown))
-    return markers.trimmed(exchange.call.name, markers.extent(text, code), shown, index, reference)
+    left = condense.without_noise(text)
+    if left is None or len(left) > _MOST_LEFT * len(text):
+        return None
+    marker = markers.without_noise(exchange.call.name, text, left, reference)
+    return marker if text_tokens(text) - text_tokens(marker) >= _LEAST_NOISE else None
 
 
 class InView:
-    """Outputs by their text, images and files aside."""
+    """Outputs by their text; those with images or files are in none."""
 
     def __init__(self, is_shown: Callable[[Exchange], bool]) -> None:
         """`is_shown` tells whether the output of an exchange goes out as it is."""
@@ -51,11 +45,11 @@ class InView:
 
     def add(self, exchange: Exchange) -> None:
         """Note an output, which others may come to equal."""
-        if not exchange.result.has_image:
+        if not exchange.result.has_image and not exchange.result.files:
             self._alike.setdefault(exchange.result.text, []).append(exchange)
 
-    def find(self, exchange: Exchange) -> Exchange | None:
-        """The latest output before that of this exchange that is in view and has its text."""
+    def before(self, exchange: Exchange) -> Exchange | None:
+        """The latest earlier output that is in view and has the text of this exchange's."""
         place = (exchange.result_position, exchange.result_part)
         alike = reversed(self._alike.get(exchange.result.text, ()))
         earlier = (one for one in alike if (one.result_position, one.result_part) < place)

@@ -27,16 +27,13 @@ class Hazard(msgspec.Struct, frozen=True):
         """The likelihood at an age."""
         return min(1.0, self.fresh * math.exp(-age / self.fades) + self.lasts)
 
+    def fading(self, age: float) -> float:
+        """The part of it that fades with age."""
+        return self.fresh * math.exp(-age / self.fades)
+
     def times(self, factor: float) -> Hazard:
         """So many times as likely."""
         return Hazard(self.fresh * factor, self.fades, self.lasts * factor)
-
-    def age_at(self, likelihood: float) -> float:
-        """The age from which on it is no more likely than this; infinite where it never gets there."""
-        if likelihood <= self.lasts:
-            return math.inf
-        odds = self.fresh / (likelihood - self.lasts)
-        return self.fades * math.log(odds) if odds > 1 else 0.0
 
 
 HAZARDS: dict[str, Hazard] = {
@@ -58,30 +55,38 @@ HAZARDS: dict[str, Hazard] = {
 SOON = 10.0
 """After so many LLM calls half of what is ever needed again has been needed."""
 
+_SURE = 1.0
+"""How many expected recalls the hazards are worth against what a session shows itself."""
 _OF_A_SORT = 0.3
 _OF_A_FILE = 1.0
 
 
-class Faults:
-    """What a session has recalled so far."""
+class Needs:
+    """What a session has needed again so far, against what was expected."""
 
     def __init__(self) -> None:
+        self.level = 1.0
+        """By how many times more it recalls than expected."""
+        self._recalls = 0
         self._sorts: Counter[str] = Counter()
         self._paths: Counter[str] = Counter()
 
     def add(self, sort: str, paths: Iterable[str]) -> None:
         """Take in one recall."""
+        self._recalls += 1
         self._sorts[sort] += 1
         self._paths.update(paths)
 
-    def hazard(self, sort: str, paths: Iterable[str]) -> Hazard:
-        """The hazard of an output, given its sort and the files that it shows or changes."""
-        if not self._sorts:
-            return HAZARDS[sort]
-        factor = 1 + _OF_A_SORT * self._sorts[sort]
-        if self._paths:
-            factor += _OF_A_FILE * sum(self._paths[path] for path in paths)
-        return HAZARDS[sort].times(factor)
+    def against(self, expected: float) -> None:
+        """So many recalls were to be expected by now."""
+        self.level = (_SURE + self._recalls) / (_SURE + expected)
+
+    def factor(self, sort: str, paths: Iterable[str]) -> float:
+        """By how many times likelier than its hazard says an output is needed again."""
+        if not self._recalls:
+            return self.level
+        files = sum(self._paths[path] for path in paths) if self._paths else 0
+        return self.level * (1 + _OF_A_SORT * self._sorts[sort] + _OF_A_FILE * files)
 
 
 SURVIVAL_AFTER = (0, 10, 40, 80)

@@ -32,8 +32,7 @@ LEAST_SAMPLES = 200
 """With fewer LLM calls than this behind it, an entry of the survival table stays as it was."""
 GRID: Mapping[str, Sequence[float]] = {
     "recent_calls": (2, 3, 4, 6),
-    "min_tokens": (100, 200, 400),
-    "trim_tokens": (500, 1000, 2000),
+    "min_tokens": (50, 100, 200, 400),
     "patience": (0.5, 0.75, 1.0),
     "caution": (0.5, 1.0, 2.0),
 }

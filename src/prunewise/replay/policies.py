@@ -467,7 +467,7 @@ POLICIES: Mapping[str, Policy] = {
         _engine_policy("both", "documented, and masking on what remains: the default", DEFAULTS),
         _engine_policy(
             "priced",
-            "large outputs shortened before they are sent, old ones cut where the prices say that it pays",
+            "old outputs cut where the prices say that it pays, repeats and noise left out",
             _without_masking(_PRICED),
         ),
         _engine_policy("ski", "what priced may cut, by the ski rental rule", _without_masking(_PRICED), ski),

@@ -28,6 +28,7 @@ _STRATEGIES = frozenset(
         "error-purge",
         "superseded-file-ops",
         "birth-trim",
+        "noise",
         "stale-outputs",
         "repeated-output",
         "masking",
