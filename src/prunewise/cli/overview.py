@@ -35,7 +35,8 @@ def show() -> None:
 
 
 def _found(kept: Sequence[KeptSessions]) -> list[RenderableType]:
-    rows = [(one.agent, _many(one), str(one.folder)) for one in kept]
+    most_first = sorted(kept, key=lambda one: -len(one.files))
+    rows = [(one.agent, _many(one), one.where) for one in most_first]
     return ["Found on this machine:", console.table(_COLUMNS, rows)]
 
 

@@ -5,7 +5,7 @@ Knows the readers by name, and loads none before it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -80,51 +80,138 @@ def read_recording(source: str, data: bytes, format: str | None = None) -> Recor
     return READERS[name].read_recording(source, data)
 
 
-_FOLDERS = (
-    ("pi", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions", "*/*.jsonl"),
-    ("claude-code", "CLAUDE_CONFIG_DIR", ".claude", "projects", "*/*.jsonl"),
-    ("codex", "CODEX_HOME", ".codex", "sessions", "*/*/*/rollout-*.jsonl"),
-    ("opencode", "", ".local/share/opencode", "", "opencode*.db"),
-    ("gemini-cli", "", ".gemini", "tmp", "*/chats/*.json*"),
-    ("copilot", "", ".copilot", "session-state", "*/events.jsonl"),
-    ("qwen-code", "", ".qwen", "projects", "*/chats/*.jsonl"),
+class _Home(NamedTuple):
+    """Where an agent keeps its sessions."""
+
+    agent: str
+    variables: tuple[tuple[str, str], ...]
+    """The variables that name its folder, the strongest first, with the folder in the one that they name.
+    Several folders stand with commas between."""
+    usual: tuple[str, ...]
+    """Its folders where none of those is set, from the home folder or one of the XDG folders."""
+    files: tuple[tuple[str, str], ...]
+    """Folders of sessions in it, with the patterns of their files; those of subagents are among them."""
+
+
+_HOMES = (
+    _Home("pi", (("PI_CODING_AGENT_DIR", ""),), (".pi/agent",), (("sessions", "*/*.jsonl"),)),
+    _Home(
+        "claude-code",
+        (("CLAUDE_CONFIG_DIR", ""),),
+        (".claude", "$XDG_CONFIG_HOME/claude"),
+        (("projects", "*/*.jsonl"), ("projects", "*/*/subagents/**/*.jsonl")),
+    ),
+    _Home(
+        "codex",
+        (("CODEX_HOME", ""),),
+        (".codex",),
+        (("sessions", "*/*/*/rollout-*.jsonl"), ("archived_sessions", "**/rollout-*.jsonl")),
+    ),
+    _Home("opencode", (), ("$XDG_DATA_HOME/opencode",), (("", "opencode*.db"),)),
+    _Home(
+        "gemini-cli",
+        (("GEMINI_CLI_HOME", ".gemini"),),
+        (".gemini",),
+        (("tmp", "*/chats/*.json*"), ("tmp", "*/chats/*/*.json*")),
+    ),
+    _Home(
+        "copilot",
+        (("COPILOT_HOME", ""),),
+        (".copilot", "$XDG_STATE_HOME/.copilot"),
+        (("session-state", "*/events.jsonl"),),
+    ),
+    _Home(
+        "qwen-code",
+        (("QWEN_RUNTIME_DIR", ""), ("QWEN_HOME", "")),
+        (".qwen",),
+        (("projects", "*/chats/*.jsonl"), ("projects", "*/subagents/**/*.jsonl")),
+    ),
 )
-"""For each agent: the variable that names its folder, that folder from the home folder where the
-variable is not set, the folder of sessions in it, and the pattern of their files."""
+_XDG = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+}
+_FILES_OF_THEIR_OWN = (
+    ("pi", "PI_CODING_AGENT_SESSION_DIR", "*.jsonl"),
+    ("opencode", "OPENCODE_DB", ""),
+)
+"""Variables that name a folder of sessions, or one file, beside those."""
 
 
 def known_session_folders(environment: Mapping[str, str], home: Path) -> list[tuple[str, Path, str]]:
-    """Where each known agent keeps its sessions: (agent, folder, pattern of the files in it).
+    """Where each known agent keeps its sessions: (agent, folder, pattern of the files in it), some in several.
 
     The folders need not be there. opencode's files are databases, see `opencode.read_database`.
     """
     found: list[tuple[str, Path, str]] = []
-    for agent, variable, usual, inner, pattern in _FOLDERS:
-        named = environment.get(variable, "").strip() if variable else ""
-        base = (
-            Path(named.replace("~", str(home), 1) if named.startswith("~") else named)
-            if named
-            else home / usual
-        )
-        if agent == "opencode" and environment.get("XDG_DATA_HOME", "").strip():
-            base = Path(environment["XDG_DATA_HOME"].strip()) / "opencode"
-        found.append((agent, base / inner if inner else base, pattern))
-    return found
+    for agent, variables, usual, files in _HOMES:
+        named = next(((name, inner) for name, inner in variables if _said(environment, name)), None)
+        if named is None:
+            bases = [_usual(environment, home, path) for path in usual]
+        else:
+            bases = [base / named[1] for base in _named(environment, home, named[0])]
+        found += [(agent, base / inner, pattern) for base in bases for inner, pattern in files]
+        for owner, name, pattern in _FILES_OF_THEIR_OWN:
+            if owner == agent and _said(environment, name):
+                (path, *_) = _named(environment, home, name)
+                found.append((agent, path, pattern) if pattern else (agent, path.parent, path.name))
+    return list(dict.fromkeys(found))
+
+
+def _said(environment: Mapping[str, str], variable: str) -> str:
+    return environment.get(variable, "").strip()
+
+
+def _named(environment: Mapping[str, str], home: Path, variable: str) -> list[Path]:
+    """The folders that a variable names. One that is there may have a comma in its name."""
+    said = _said(environment, variable)
+    several = [said] if Path(said).exists() else [one.strip() for one in said.split(",") if one.strip()]
+    return [Path(one.replace("~", str(home), 1) if one.startswith("~") else one) for one in several or [said]]
+
+
+def _usual(environment: Mapping[str, str], home: Path, path: str) -> Path:
+    variable, _, inner = path.removeprefix("$").partition("/")
+    if not path.startswith("$"):
+        return home / path
+    return Path(_said(environment, variable) or home / _XDG[variable]) / inner
 
 
 class KeptSessions(NamedTuple):
     """What a known agent keeps on this machine."""
 
     agent: str
-    folder: Path
+    folders: list[Path]
+    """Those that hold a session; where none does, those that are there."""
     files: list[Path]
     """By name; an opencode file holds many sessions."""
+
+    @property
+    def where(self) -> str:
+        """The folders, as they are shown."""
+        return ", ".join(map(str, self.folders))
 
 
 def kept_sessions(environment: Mapping[str, str], home: Path) -> list[KeptSessions]:
     """The session files of every known agent whose folder is there. None of them is opened."""
-    return [
-        KeptSessions(agent, folder, sorted(folder.glob(pattern)))
-        for agent, folder, pattern in known_session_folders(environment, home)
-        if folder.is_dir()
-    ]
+    found: dict[str, KeptSessions] = {}
+    for agent, folder, pattern in known_session_folders(environment, home):
+        if folder.is_dir():
+            kept = found.setdefault(agent, KeptSessions(agent, [], []))
+            files = [file for file in folder.glob(pattern) if file not in kept.files]
+            kept.files.extend(_new_rollouts(kept.files, files) if agent == "codex" else files)
+            if folder not in kept.folders:
+                kept.folders.append(folder)
+    return [_with_files(kept) for kept in found.values()]
+
+
+def _new_rollouts(known: Iterable[Path], files: Iterable[Path]) -> list[Path]:
+    """Those whose names are new: a rollout keeps its name when it is archived."""
+    names = {file.name for file in known}
+    return [file for file in files if file.name not in names]
+
+
+def _with_files(kept: KeptSessions) -> KeptSessions:
+    """With its files in order, and the folders that hold any."""
+    used = [folder for folder in kept.folders if any(file.is_relative_to(folder) for file in kept.files)]
+    return kept._replace(folders=used or kept.folders, files=sorted(kept.files))

@@ -56,10 +56,11 @@ class Source(msgspec.Struct, frozen=True, order=True):
 
 
 class Folder(msgspec.Struct, frozen=True):
-    """A folder in which an agent keeps its sessions."""
+    """Where an agent keeps its sessions."""
 
     agent: str
     path: str
+    """Several folders with commas between."""
     files: int
 
 
@@ -162,9 +163,9 @@ def find_known(environment: Mapping[str, str], home: Path) -> Listing:
     """The sessions of every known agent whose folder is there."""
     finder = _Finder()
     folders: list[Folder] = []
-    for agent, folder, files in kept_sessions(environment, home):
-        folders.append(Folder(agent, str(folder), len(files)))
-        for file in files:
+    for kept in kept_sessions(environment, home):
+        folders.append(Folder(kept.agent, kept.where, len(kept.files)))
+        for file in kept.files:
             finder.file(str(file))
     return msgspec.structs.replace(finder.listing(), folders=tuple(folders))
 
