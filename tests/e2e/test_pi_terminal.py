@@ -2,12 +2,11 @@
 
 import json
 import shutil
-import time
 from collections.abc import Iterator
 
 import pytest
 from tests.e2e.model_server import ModelServer
-from tests.e2e.pi_agent import PATIENCE, Pi
+from tests.e2e.pi_agent import Pi
 from tests.e2e.tmux import Tmux
 
 pytestmark = [
@@ -23,13 +22,11 @@ class Terminal(Tmux):
         super().__init__(pi.command(), pi.project, pi.environment, columns=columns, rows=rows)
 
     def type(self, text: str) -> None:
-        """Type a line and send it; the first Enter may only take a completion."""
+        """Type a line in full and send it."""
         self.write(text)
         self.until(lambda _: text in self.editor)
-        deadline = time.monotonic() + PATIENCE
-        while text in self.editor and time.monotonic() < deadline:
-            self.key("Enter")
-            time.sleep(0.5)
+        self.key("Enter")
+        self.until(lambda _: text not in self.editor)
 
     @property
     def editor(self) -> str:

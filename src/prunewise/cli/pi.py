@@ -45,12 +45,15 @@ def install(*, project: bool, policy: str | None, masking: bool | None, as_json:
     folder = Path.cwd() if project else None
     installing.set_policy(policy, masking=masking, project=folder)
     done = installing.install(folder)
+    warnings = [examining.about_other(other) for other in examining.others_in(Path.cwd())]
     if as_json:
         document = {"path": str(done.path), "changed": done.changed, "because": done.because}
-        console.write_json({**document, **msgspec.to_builtins(done.halves)})
+        console.write_json({**document, "warnings": warnings, **msgspec.to_builtins(done.halves)})
         return
     click.echo(f"{'Installed' if done.changed else 'Installed already'}: {done.path}")
     click.echo(f"{_on(done.halves)}, since {done.because}.")
+    for warning in warnings:
+        click.echo(console.one_line(f"Warning: {warning}."))
     if done.changed:
         click.echo("Start pi, or type /reload in one that runs.")
 

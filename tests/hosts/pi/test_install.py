@@ -224,6 +224,31 @@ def test_others_that_prune_are_found(agent_dir: Path, files: dict[str, str], fou
     report = doctor.examine(Path.cwd())
     assert [conflict for other in report.others for conflict in other.conflicts] == found
     assert len(report.problems) == bool(found)
+    stands_down = "so prunewise does nothing" in "".join(report.problems)
+    assert stands_down == ("tool recall" in found)
+    _, said = run("install")
+    assert said.count("Warning:") == len(report.others)
+    assert json.loads(run("install", "--json")[1])["warnings"] == report.problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pi.registerTool({ name: 'recall' })",
+        'pi.registerTool({name:"recall"})',
+        "const NAME = `recall`;\npi.registerTool({ name: NAME })",
+        'for (const name of ["find", "recall"]) pi.registerTool(make(name));',
+        'const names = { recall: "recall" };\npi.registerTool(tool(names.recall));',
+    ],
+)
+@pytest.mark.usefixtures("programs")
+def test_a_tool_recall_of_another_extension_is_found(agent_dir: Path, text: str):
+    path = agent_dir / "extensions" / "other.ts"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    (other,) = doctor.others_in(Path.cwd())
+    assert other.conflicts == ["tool recall"]
+    assert f"{path} has a tool recall too" in run("install")[1]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ _MOST_FILES = 200
 _OPTIONS = re.compile(r"^const options = (\{.*?^\});$", re.MULTILINE | re.DOTALL)
 _LOADED = re.compile(r'^const extension = (".*");$', re.MULTILINE)
 _COMMAND = re.compile(r"""registerCommand\(\s*["'`](prune|pruning|context-pruning)["'`]""")
-_RECALL = re.compile(r"""name:\s*["'`]recall["'`]""")
+_RECALL = re.compile(r"""["'`]recall["'`]""")
+_RECALL_TOOL = "tool recall"
 _LEDGER = re.compile(r"dynamic-context-pruning:(?:decision|restore)")
 _OURS = re.compile(r"[:/]prunewise(-pi)?(?![\w-])")
 _OUR_PACKAGES = ("prunewise-pi", "prunewise-repository")
@@ -102,16 +103,13 @@ def examine(cwd: Path, environ: Mapping[str, str] | None = None) -> Report:
     installed = list(_installed(cwd, environ))
     pi, node = _pi(environ), _node(environ)
     handshake = _handshake(installed[0], environ) if installed and installed[0].python else None
-    others = list(_others(cwd, environ))
+    others = others_in(cwd, environ)
     loaded = settings_files.load(cwd, environ=environ)
     problems = [
         *_about_programs(pi, node),
         *_about_places(installed),
         *_about_handshake(handshake),
-        *(
-            f"{other.path} prunes too ({', '.join(other.conflicts)}): have one of the two only"
-            for other in others
-        ),
+        *map(about_other, others),
         *loaded.warnings,
     ]
     folder, policy = settings_files.agent_dir(environ), loaded.settings.policy
@@ -317,6 +315,23 @@ def _about_handshake(handshake: Handshake | None) -> Iterator[str]:
 # ---------------------------------------------------------------- others
 
 
+def others_in(cwd: Path, environ: Mapping[str, str] | None = None) -> list[Other]:
+    """The other extensions that prune, or have tools or commands of the same names, in pi as it would start
+    in a folder.
+    """
+    return list(_others(cwd, os.environ if environ is None else environ))
+
+
+def about_other(other: Other) -> str:
+    """What another extension means for this one, and what to do."""
+    has = ", ".join(other.conflicts)
+    if _RECALL_TOOL in other.conflicts:
+        return (
+            f"{other.path} has a tool recall too ({has}), so prunewise does nothing: have one of the two only"
+        )
+    return f"{other.path} prunes too ({has}): have one of the two only"
+
+
 def _others(cwd: Path, environ: Mapping[str, str]) -> Iterator[Other]:
     ours = {install.folder(None, environ), install.folder(cwd)}
     for _, base, settings in _settings(cwd, environ):
@@ -349,7 +364,7 @@ def _conflicts(path: Path) -> list[str]:
         text = install.text_of(file) or ""
         found.update((f"command /{name}", None) for name in _COMMAND.findall(text))
         if _RECALL.search(text) and "registerTool" in text:
-            found["tool recall"] = None
+            found[_RECALL_TOOL] = None
         if _LEDGER.search(text):
             found["its session entries"] = None
     return list(found)

@@ -88,15 +88,15 @@ export class Engine {
 		this.#spawn(all[this.#launch]);
 	}
 
-	/** Ask the engine. Rejects when there is none, when it fails, and after `milliseconds`. */
-	call<T>(method: string, params: object, milliseconds = deadline()): Promise<T> {
+	/** Ask the engine. Rejects when there is none, when it fails, after `milliseconds`, and at the signal. */
+	call<T>(method: string, params: object, milliseconds = deadline(), signal?: AbortSignal): Promise<T> {
 		try {
 			this.ensure();
 		} catch (error) {
 			return Promise.reject(error);
 		}
 		if (this.#late) return Promise.reject(new Error("the engine has not answered in time"));
-		return this.#ask<T>(method, params, milliseconds).then((answer) => {
+		return this.#ask<T>(method, params, milliseconds, signal).then((answer) => {
 			this.#failures = 0;
 			return answer;
 		});
@@ -172,10 +172,20 @@ export class Engine {
 		);
 	}
 
-	#ask<T>(method: string, params: object, milliseconds: number): Promise<T> {
+	#ask<T>(method: string, params: object, milliseconds: number, signal?: AbortSignal): Promise<T> {
 		const child = this.#child as ChildProcessWithoutNullStreams;
 		const id = this.#next++;
 		return new Promise<T>((resolve, reject) => {
+			if (signal?.aborted) throw new Error("aborted");
+			signal?.addEventListener(
+				"abort",
+				() => {
+					clearTimeout(this.#pending.get(id)?.timer);
+					this.#pending.delete(id);
+					reject(new Error("aborted"));
+				},
+				{ once: true },
+			);
 			const timer = setTimeout(() => {
 				this.#pending.delete(id);
 				// It may only be slow: it is left alone until it answers, or for so long.

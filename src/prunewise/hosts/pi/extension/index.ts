@@ -22,6 +22,11 @@ const ROLL_CALL = "prunewise:roll-call";
 const INSTALLED_TWICE =
 	"prunewise: it is installed twice, and one of the two does nothing. " +
 	"`prunewise pi doctor` says where they are, `prunewise pi uninstall`, with or without --project, removes one.";
+const RECALL = "recall";
+const RECALL_DESCRIPTION =
+	"Get back the full tool output that a marker of the form [prunewise: ...] stands for. " +
+	"Give the reference that the marker names. Long outputs come shortened; " +
+	"add :full to the reference for all of it.";
 const VIRTUAL: string = "pi-virtual"; // the api of a model that pi routes to another
 
 /** What the installer knows: the interpreter, and which half is on where no settings file says. */
@@ -87,6 +92,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		let applied: { generation: number; token?: number } | undefined;
 		let whole: string[] = [];
 		let unwritten: string | undefined;
+		let stoodDown: string | undefined; // why nothing is done in this pi
 
 		// ---------------------------------------------------------------- the session
 
@@ -99,6 +105,19 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			applied = undefined;
 			whole = [];
 			forget();
+			stoodDown = undefined;
+			const owner = recallOf();
+			if (owner !== undefined) {
+				stoodDown = `another extension has a tool ${RECALL} too (${owner}): have one of the two only`;
+				say(ctx, `prunewise: requests go out unpruned, since ${stoodDown}.`, "warning");
+				return;
+			}
+			if (!hasRecall()) registerRecall();
+			const others = otherOwners();
+			if (others.length) {
+				const both = "prunes too, or has commands of the same names: have one of the two only";
+				say(ctx, `prunewise: ${others.join(", ")} ${both}. \`prunewise pi doctor\` says more.`, "warning");
+			}
 			engine = new Engine(options.python, greeting);
 			try {
 				engine.ensure(); // not waited for
@@ -131,6 +150,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		// ---------------------------------------------------------------- requests
 
 		pi.on("context", async (event, ctx) => {
+			if (stoodDown) return undefined;
 			const now = conversation(ctx, event.messages);
 			const request = nameOf(now.lines);
 			whole = whole.filter((one) => one !== request);
@@ -153,7 +173,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		});
 
 		pi.on("session_before_compact", async (event, ctx) => {
-			if (event.reason !== "threshold") return undefined;
+			if (stoodDown || event.reason !== "threshold") return undefined;
 			const answer = await ask("compaction", ctx, conversation(ctx));
 			if (!answer) return undefined; // without an answer pi compacts
 			return answer.cancel ? { cancel: true } : undefined;
@@ -168,7 +188,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 			try {
 				return await exchange(method, ctx, now);
 			} catch (error) {
-				complain(error);
+				if (!ctx.signal?.aborted) complain(error);
 				return undefined;
 			}
 		}
@@ -186,7 +206,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 					const { keep, view } = difference(ctx, now, generation, contents);
 					const params = { ...more, view };
 					const milliseconds = Math.max(until - Date.now(), 1);
-					const answer = await engine.call<Answer>(method, params, milliseconds).catch((error) => {
+					const answer = await engine.call<Answer>(method, params, milliseconds, ctx.signal).catch((error) => {
 						if (error instanceof Gone && attempt === 0) return undefined; // another one may do
 						throw error;
 					});
@@ -212,7 +232,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 		}
 
 		function running(): Engine {
-			if (!engine) throw new Error("the session is over");
+			if (!engine) throw new Error(stoodDown ?? "the session is over");
 			return engine;
 		}
 
@@ -241,7 +261,7 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 					...(session.getSessionFile() ? {} : { entries: newEntries(ctx) }),
 					...limits(ctx),
 					...asked(ctx),
-					tools: pi.getActiveTools().join(" "),
+					tools: offered(),
 					compacted,
 					applied: applied?.generation === generation ? applied.token : null,
 					whole,
@@ -321,13 +341,27 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 
 		// ---------------------------------------------------------------- recall
 
-		pi.registerTool({
-			name: "recall",
+		/** The tools that the model is offered; another extension's `recall` is none that a marker can name. */
+		function offered(): string {
+			const names = pi.getActiveTools();
+			return names.filter((name) => name !== RECALL || recallOf() === undefined).join(" ");
+		}
+
+		/** Where a tool `recall` comes from that is not this one; undefined where there is none. */
+		function recallOf(): string | undefined {
+			const tool = pi.getAllTools().find(({ name }) => name === RECALL);
+			return tool && tool.description !== RECALL_DESCRIPTION ? tool.sourceInfo.path : undefined;
+		}
+
+		function hasRecall(): boolean {
+			return pi.getAllTools().some(({ name }) => name === RECALL);
+		}
+
+		// Only once all extensions are loaded: pi does not start with two tools of one name.
+		const registerRecall = () => pi.registerTool({
+			name: RECALL,
 			label: "Recall",
-			description:
-				"Get back the full tool output that a marker of the form [prunewise: ...] stands for. " +
-				"Give the reference that the marker names. Long outputs come shortened; " +
-				"add :full to the reference for all of it.",
+			description: RECALL_DESCRIPTION,
 			promptSnippet: "Get back a tool output that was left out, by the reference in its marker",
 			parameters: {
 				type: "object",
@@ -373,11 +407,35 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 				description,
 				getArgumentCompletions: (prefix) => {
 					const all = engine?.welcome?.completions[name] ?? [];
+					if (all.includes(prefix)) return null; // the next Enter is to run it
 					const fitting = all.filter((one) => one.startsWith(prefix));
 					return fitting.length ? fitting.map((one) => ({ value: one, label: one })) : null;
 				},
 				handler: (args, ctx) => converse(name, args, ctx),
 			});
+		}
+
+		// pi gives commands that two extensions have other names; what is typed would go to the model.
+		pi.on("input", (event, ctx) => {
+			const name = /^\/(\S+)/.exec(event.text)?.[1] ?? "";
+			if (!Object.hasOwn(commands, name)) return undefined;
+			const all = pi.getCommands();
+			if (all.some((one) => one.name === name)) return undefined;
+			const named = all.filter((one) => isNamed(one.name, name));
+			const list = named.map((one) => `/${one.name} (${one.sourceInfo.path})`).join(" or ");
+			say(ctx, `prunewise: there are two commands /${name}: give ${list}.`, "warning");
+			return { action: "handled" };
+		});
+
+		/** Where other extensions with commands of these names come from. */
+		function otherOwners(): string[] {
+			const others = pi
+				.getCommands()
+				.filter((one) => one.source === "extension")
+				.filter((one) => Object.entries(commands).some(
+					([name, description]) => isNamed(one.name, name) && one.description !== description,
+				));
+			return [...new Set(others.map((one) => one.sourceInfo.path))];
 		}
 
 		/** Run a command: the engine says step by step what to show and what to ask. */
@@ -421,6 +479,11 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 }
 
 export default prunewise();
+
+/** Whether this is the command's name, or one that pi has made of it. */
+function isNamed(name: string, command: string): boolean {
+	return name === command || name.startsWith(`${command}:`);
+}
 
 /** Whether no other one of us is loaded; else this one only says so: two would prune what the other has pruned. */
 function first(pi: ExtensionAPI): boolean {
