@@ -11,6 +11,7 @@ from tests.cli.support import Run, Sample
 from prunewise import shell
 from prunewise.cli import calibrate as command
 from prunewise.replay import calibrate as fitting
+from prunewise.replay.totals import FEWEST
 from prunewise.settings import DEFAULTS
 
 
@@ -18,9 +19,14 @@ from prunewise.settings import DEFAULTS
 def fitted(monkeypatch: pytest.MonkeyPatch):
     """Have the fit come to something without fitting: `fitted(low=.01, patience=.5)`."""
 
-    def patch(low: float, held_out: int = 10, worst: float = -0.01, **changed: Any) -> None:
+    def patch(
+        low: float, held_out: int = 10, worst: float = -0.01, saved_low: float = 0.2, **changed: Any
+    ) -> None:
         after = msgspec.structs.replace(DEFAULTS.priced, **changed)
-        found = fitting.Calibrated(after, after, 5, held_out, 0.3, 0.25, low, 0.08, worst, 1.5, 2.0)
+        given = after if low > 0 and saved_low > 0 and held_out >= FEWEST else DEFAULTS.priced
+        found = fitting.Calibrated(
+            given, after, 5, held_out, 0.3, 0.25, low, 0.08, worst, 1.5, 2.0, saved_low, 0.4
+        )
 
         def fit(_recordings: Any, _question: Any, *, step: fitting.Step) -> fitting.Calibrated:
             step(1, 1)
@@ -46,7 +52,8 @@ def test_it_says_what_the_other_half_gained_and_writes_nothing(
     target = tmp_path / "own.json"
     said = run("calibrate", session, "--settings", target).out
     assert "fitted on 5 sessions, tried on 10 others\n" in said
-    assert "saved there: 30.0% of the input cost; by default 25.0%\n" in said
+    saved = "saved there: 30.0% of the input cost (20.0% to 40.0% in 90% of resamples); by default 25.0%\n"
+    assert f"{saved}each with everything charged that may have been needed again\n" in said
     assert "the difference is +1.0 to +8.0 points in 90% of resamples\n" in said
     assert "the worst session there costs 1.0% more\n" in said
     assert "priced.patience = 0.5\n" in said
@@ -78,6 +85,17 @@ def test_where_the_other_half_does_not_gain_nothing_is_written(
     assert not target.exists()
 
 
+def test_where_the_policy_itself_does_not_pay_nothing_is_written(
+    run: Run, session: Path, tmp_path: Path, fitted: Any
+):
+    fitted(0.01, patience=0.5, saved_low=0.0)
+    target = tmp_path / "own.json"
+    said = run("calibrate", session, "--write", "--settings", target).out
+    assert said.endswith("the policy priced does not save there for certain: leave it off\n")
+    assert not target.exists()
+    assert run("calibrate", session, "--json").json["pays"] is False
+
+
 def test_a_handful_of_other_sessions_tells_nothing(run: Run, session: Path, tmp_path: Path, fitted: Any):
     fitted(0.01, held_out=9, worst=0.02, patience=0.5)
     target = tmp_path / "own.json"
@@ -95,7 +113,7 @@ def test_json(run: Run, session: Path, tmp_path: Path, fitted: Any, write: bool)
         run("calibrate", session, "--json", *(["--write"] if write else []), "--settings", target).out
     )
     assert document["settings"]["patience"] == 0.5
-    assert document["gains"] is True
+    assert (document["gains"], document["pays"]) == (True, True)
     assert document["written"] == (str(target) if write else None)
     assert target.exists() is write
 

@@ -3,15 +3,17 @@
 from typing import Any
 
 import msgspec
+import pytest
 from tests import build
 from tests.build import flat, used, user
 
 from prunewise import tools
 from prunewise.recording import Epoch, LLMCall, Recording
-from prunewise.replay.calibrate import calibrate, is_first, survival
+from prunewise.replay import calibrate as calibrating
+from prunewise.replay.calibrate import Outcome, calibrate, is_first, survival
 from prunewise.replay.session import Question
 from prunewise.replay.totals import FEWEST
-from prunewise.settings import DEFAULTS
+from prunewise.settings import DEFAULTS, Priced
 
 TEXT = "".join(f"row_{n} of it\n" for n in range(500))
 STAKES = {"stake": (0.03, 0.5)}
@@ -53,6 +55,41 @@ def test_where_the_other_half_does_not_gain_the_defaults_stay():
     found = calibrate(sessions, Question(()), {"stake": (0.03, 0.01)})
     assert found.settings == DEFAULTS.priced
     assert not found.gains
+
+
+@pytest.mark.parametrize(
+    ("saved", "by_default", "gains", "pays"),
+    [
+        (0.2, 0.1, True, True),
+        (0.1, 0.2, False, True),  # the first half was fitted to, not the second
+        (0.1, 0.1, False, True),
+        (-0.1, -0.3, True, False),  # better, and still dearer than no pruning
+        (0.0, -0.1, True, False),
+        (-0.2, -0.1, False, False),
+    ],
+)
+def test_settings_are_given_where_they_gain_and_the_policy_pays(
+    monkeypatch: pytest.MonkeyPatch, saved: float, by_default: float, gains: bool, pays: bool
+):
+    class Trials:
+        def __init__(self, recordings: list[Recording], _question: Question) -> None:
+            self._recordings = recordings
+
+        def of(self, priced: Priced, _done: Any) -> list[Outcome]:
+            first = all(map(is_first, self._recordings))
+            share = saved if priced.patience == 0.5 else by_default
+            if first:
+                share = 0.5 if priced.patience == 0.5 else 0.1
+            return [Outcome(100, 100 * share, 1, 0) for _ in self._recordings]
+
+    monkeypatch.setattr(calibrating, "_Trials", Trials)
+    sessions = [recording(f"s{n}") for n in range(24)]
+    found = calibrate(sessions, Question(()), {"patience": (0.5,)})
+    assert found.fitted.patience == 0.5
+    assert (found.saved, found.by_default) == pytest.approx((saved, by_default))
+    assert (found.saved_low, found.saved_high) == pytest.approx((saved, saved))
+    assert (found.gains, found.pays) == (gains, pays)
+    assert (found.settings.patience == 0.5) is (gains and pays)
 
 
 def test_without_sessions_the_defaults_stay():

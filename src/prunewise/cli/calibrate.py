@@ -30,8 +30,8 @@ def calibrate(*, paths: tuple[str, ...], write: bool, settings: str | None, as_j
     """Fit the priced policy's settings to recorded sessions.
 
     They are fitted on one half of the sessions in PATHS (files, folders or globs), and tried on the other.
-    Only where that half gains for certain are they written: with --write, or where you say so when asked.
-    Only keys under "priced" change.
+    They are written only where the policy saves for certain there, and more than by default: with --write,
+    or where you say so when asked. Only keys under "priced" change.
     """
     from prunewise import shell
     from prunewise.replay.calibrate import calibrate as fit
@@ -55,7 +55,9 @@ def calibrate(*, paths: tuple[str, ...], write: bool, settings: str | None, as_j
             settings_files.write(target, key, value)
     if as_json:
         document: dict[str, Any] = msgspec.to_builtins(result)
-        console.write_json({**document, "gains": result.gains, "written": target if written else None})
+        console.write_json(
+            {**document, "gains": result.gains, "pays": result.pays, "written": target if written else None}
+        )
     elif written:
         console.write(f"written to {target}; they hold where the policy is priced\n")
     elif changes:
@@ -84,11 +86,9 @@ def _recordings(paths: tuple[str, ...]) -> list[Recording]:
 
 
 def _changes(result: Calibrated) -> dict[str, object]:
-    """What would be written: the fitted settings that differ from the defaults, where they gain."""
+    """What would be written: settings that gain and pay, where they differ from the defaults."""
     from prunewise.settings import DEFAULTS, get
 
-    if not result.gains:
-        return {}
     after = msgspec.structs.replace(DEFAULTS, priced=result.settings)
     keys = [f"priced.{field.encode_name}" for field in msgspec.structs.fields(result.settings)]
     values = {key: get(after, key) for key in keys}
@@ -104,9 +104,11 @@ def _lines(result: Calibrated, changes: dict[str, object]) -> list[str]:
 
     recalls = f"{result.recalls_per_100_blocks:.1f}; by default {result.recalls_by_default:.1f}"
     more = " more" if result.worst < 0 else ""
+    interval = f"{result.saved_low:.1%} to {result.saved_high:.1%} in 90% of resamples"
     lines = [
         f"fitted on {count(result.fitted_on, 'session')}, tried on {count(result.held_out, 'other')}",
-        f"saved there: {result.saved:.1%} of the input cost; by default {result.by_default:.1%}",
+        f"saved there: {result.saved:.1%} of the input cost ({interval}); by default {result.by_default:.1%}",
+        "each with everything charged that may have been needed again",
         f"the difference is {100 * result.low:+.1f} to {100 * result.high:+.1f} points in 90% of resamples",
         f"the worst session there {'costs' if result.worst < 0 else 'saves'} {abs(result.worst):.1%}{more}",
         f"recalls for each 100 pruned blocks: {recalls}",
@@ -115,6 +117,8 @@ def _lines(result: Calibrated, changes: dict[str, object]) -> list[str]:
         lines = lines[:1]
     if result.held_out < FEWEST:
         return [*lines, f"the defaults stay: it takes {FEWEST} other sessions to tell"]
+    if not result.pays:
+        return [*lines, "the policy priced does not save there for certain: leave it off"]
     if not changes:
         return [*lines, "the defaults stay: the other half does not gain for certain"]
     shown = (f"  {key} = {msgspec.json.encode(value).decode()}" for key, value in changes.items())

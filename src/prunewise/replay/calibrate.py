@@ -3,7 +3,8 @@
 A session's half is told by a digest of its id, so that it stays the same. The survival table is measured
 on the first half; ages, sizes and patience are fitted there one after the other: of each the value that
 saves most, as long as no session comes out worse than the floor. What the fitted settings bring is then
-said of the second half alone, beside the defaults, with an interval.
+said of the second half alone, beside the defaults, with an interval. Savings are the lower figures:
+everything that may have been needed again is charged.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Calibrated(msgspec.Struct, frozen=True, rename="camel"):
     """What came of it. Shares are of the cost without pruning, on the held-out half."""
 
     settings: Priced
-    """The fitted ones, where they gain on the held-out half; else the defaults."""
+    """The fitted ones, where they gain and pay on the held-out half; else the defaults."""
     fitted: Priced
     """The fitted ones, whatever came of them."""
     fitted_on: int
@@ -67,11 +68,19 @@ class Calibrated(msgspec.Struct, frozen=True, rename="camel"):
     """What the worst held-out session saved, under the fitted settings."""
     recalls_per_100_blocks: float
     recalls_by_default: float
+    saved_low: float
+    saved_high: float
+    """90% of resamples of what the fitted settings save lie between these."""
 
     @property
     def gains(self) -> bool:
-        """Whether the held-out half speaks for the fitted settings, and not with a handful of sessions."""
+        """Whether the fitted settings are better on the held-out half, and not by a handful of sessions."""
         return self.held_out >= FEWEST and self.low > 0
+
+    @property
+    def pays(self) -> bool:
+        """Whether the policy saves anything for certain on the held-out half, under the fitted settings."""
+        return self.held_out >= FEWEST and self.saved_low > 0
 
 
 Step = Callable[[int, int], None]
@@ -168,10 +177,10 @@ def calibrate(
     step: Step = lambda done, trials: None,  # noqa: ARG005
 ) -> Calibrated:
     """Fit on the first half, and report on the second."""
-    found = list(recordings)
-    first = [one for one in found if is_first(one)]
+    sessions = list(recordings)
+    first = [one for one in sessions if is_first(one)]
     fitting = _Trials([one for one in first if one.llm_calls >= LEAST_CALLS], question)
-    held = [one for one in found if not is_first(one) and one.llm_calls >= LEAST_CALLS]
+    held = [one for one in sessions if not is_first(one) and one.llm_calls >= LEAST_CALLS]
     fitted_on = sum(one.llm_calls >= LEAST_CALLS for one in first)
     trials = fitted_on * (2 + sum(map(len, grid.values()))) + 2 * len(held)
     done = 0
@@ -194,8 +203,9 @@ def calibrate(
     trying = _Trials(held, question)
     fitted, plain = trying.of(best, tried), trying.of(DEFAULTS.priced, tried)
     low, high = _interval(fitted, plain)
-    return Calibrated(
-        best if low > 0 and len(fitted) >= FEWEST else DEFAULTS.priced,
+    saved_low, saved_high = _interval(fitted, [msgspec.structs.replace(one, saved=0.0) for one in fitted])
+    found = Calibrated(
+        DEFAULTS.priced,
         best,
         fitted_on,
         len(held),
@@ -206,7 +216,10 @@ def calibrate(
         _worst(fitted),
         _recalls(fitted),
         _recalls(plain),
+        saved_low,
+        saved_high,
     )
+    return msgspec.structs.replace(found, settings=best) if found.gains and found.pays else found
 
 
 def _merit(outcomes: Sequence[Outcome]) -> tuple[bool, float]:
@@ -229,7 +242,7 @@ def _recalls(outcomes: Sequence[Outcome]) -> float:
 
 
 def _interval(fitted: Sequence[Outcome], plain: Sequence[Outcome]) -> tuple[float, float]:
-    """How much more the fitted settings save than the defaults, over resamples of the sessions."""
+    """How much more one saves than the other, over resamples of the sessions."""
     if not fitted:
         return 0.0, 0.0
     draw = random.Random(0)  # noqa: S311
