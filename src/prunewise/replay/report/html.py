@@ -14,10 +14,11 @@ from typing import Any, Literal, NamedTuple
 import jinja2
 
 from prunewise import __version__
-from prunewise.replay.policies import OPTIMAL
+from prunewise.replay.policies import CEILING, OPTIMAL, label
 from prunewise.replay.report import plots, words
 from prunewise.replay.report.plots import Plot
 from prunewise.replay.report.share import Sharing
+from prunewise.replay.report.summary import Summary, saved, summary
 from prunewise.replay.report.words import NOT_KNOWN, count, number, one_line, short
 from prunewise.replay.results import ErrorRow, Row, SessionRow
 from prunewise.replay.totals import LONG, NONE, Block, Cost, Lost, PolicyTotals, Totals, percent, signed
@@ -28,6 +29,7 @@ MOST_LISTED = 200
 """How many rows a table of sessions or files has at most; JSON and Parquet have all."""
 
 Tone = Literal["", "gain", "loss", "soft"]
+_MARKS = (NONE, OPTIMAL, CEILING)
 
 
 class Cell(NamedTuple):
@@ -105,19 +107,23 @@ def _largest(totals: Totals, rows: Iterable[Row]) -> list[SessionRow]:
 
 def _context(totals: Totals, largest: Sequence[SessionRow], share: bool) -> dict[str, Any]:  # noqa: FBT001 - as above
     some = totals.all.sessions > 0
-    compared = [one for one in totals.all.policies if one.policy not in (NONE, OPTIMAL)]
+    compared = [one for one in totals.all.policies if one.policy not in _MARKS]
     lossy = totals.with_loss and any(one.missed.tokens for one in compared)
     removing = any(one.removed for one in compared)
+    answer = summary(totals)
     return {
         "version": __version__,
         "verdict": totals.verdict,
-        "facts": _facts(totals),
+        "answer": answer,
+        "tone": "gains" if totals.all.recommended else "undecided",
+        "facts": _facts(totals, answer),
+        "savings_table": _savings(answer) if answer.lines else None,
         "read": f"{count(totals.files, 'file')}, {words.size(totals.bytes)}: {words.listed(totals.formats)}",
         "left_out": list(words.left_out(totals)),
         "without_loss": not totals.with_loss,
         "basis": list(words.basis(totals)),
         "caveats": words.CAVEATS,
-        "policies": [(name, words.what(name)) for name in totals.policies],
+        "policies": [(label(name), words.what(name)) for name in totals.policies],
         "cost": plots.cost(totals) if some and compared else None,
         "cost_tables": [_costs(totals), _ways(totals.all), _room(totals.all)],
         "distribution": plots.distribution(totals) if some and compared else None,
@@ -138,26 +144,26 @@ def _context(totals: Totals, largest: Sequence[SessionRow], share: bool) -> dict
     }
 
 
-def _facts(totals: Totals) -> list[tuple[str, str, Tone]]:
-    """The figures at the top: the value, what it is, its tone."""
-    facts: list[tuple[str, str, Tone]] = [
-        (number(totals.all.sessions), "sessions counted", ""),
-        (number(totals.all.llm_calls), "LLM calls", ""),
-    ]
-    mine = totals.all.policy(totals.active)
-    if mine is None or mine.net.change is None or totals.active == NONE:
+def _facts(totals: Totals, answer: Summary) -> list[tuple[str, str, Tone]]:
+    """The figures at the top, of the policy that the answer is about: the value, what it is, its tone."""
+    none, block = totals.all.policies[0], totals.all
+    spent = f"{short(none.net.total)} tokens" if none.dollars is None else words.money(none.dollars.none)
+    facts: list[tuple[str, str, Tone]] = [(spent, "input, without pruning", "")]
+    mine = block.policy(answer.shown) if answer.shown else None
+    line = next((one for one in answer.lines if one.policy == answer.shown), None)
+    if mine is None or line is None:
         return facts
-    facts.append((signed(mine.net.change), f'input cost under "{mine.policy}", net', _tone(mine.net.change)))
-    facts.append((_interval(mine.net), "95% interval of that", ""))
-    facts.append((_signed(mine.net.worst), "the worst session", _tone(mine.net.worst)))
-    if totals.with_loss:
-        facts.append(
-            (
-                number(mine.missed.recalls_per_100_blocks, 1),
-                "recalls per 100 removed blocks",
-                "loss" if mine.missed.recalls else "",
-            )
-        )
+    tone: Tone = "" if line.gains is None else "gain" if line.gains else "loss"
+    lower = f"{line.saved} ({line.share})" if line.saved else line.share
+    facts.append((lower, f"saved by {line.name}; all that may be needed again is charged", tone))
+    if mine.detected is not None:
+        likely, found = saved(mine.detected.net.change), mine.detected.dollars
+        if found is not None:
+            likely = f"{words.money(found.none - found.policy)} ({likely})"
+        facts.append((likely, "saved if only what is probably needed is charged", ""))
+    facts.append((line.interval, "95% interval of the lower figure", ""))
+    facts.append((f"{mine.lost:,} of {block.sessions:,}", "sessions cost more", "loss" if mine.lost else ""))
+    facts.append((line.worst, "the worst session", "" if line.worst == "none" else "loss"))
     return facts
 
 
@@ -196,13 +202,52 @@ def _but_none(block: Block) -> list[PolicyTotals]:
     return [one for one in block.policies if one.policy != NONE]
 
 
-def _costs(totals: Totals) -> Table:
+def _savings(answer: Summary) -> Table:
+    money = any(line.saved for line in answer.lines)
     return Table(
-        "Change of the input's cost against no pruning, net: under the providers' rules, recalls charged",
-        ("policy", "total", "95% interval", "median", "p5", "p1", "worst", "cheaper", "dearer", "acts in"),
+        "What each policy would have saved",
+        (
+            "policy",
+            *(("saved",) if money else ()),
+            "95% interval",
+            "share of input",
+            "sessions dearer",
+            "worst",
+        ),
         tuple(
             (
-                _text(one.policy),
+                _text(line.name),
+                *((Cell(line.saved or NOT_KNOWN),) if money else ()),
+                Cell(line.interval),
+                Cell(line.share, "" if line.gains is None else "gain" if line.gains else "loss"),
+                Cell(line.dearer),
+                Cell(line.worst),
+            )
+            for line in answer.lines
+        ),
+    )
+
+
+def _costs(totals: Totals) -> Table:
+    return Table(
+        "What input costs against no pruning: below zero is cheaper",
+        (
+            "policy",
+            "likely",
+            "total",
+            "95% interval",
+            "median",
+            "5% do worse",
+            "1% do worse",
+            "worst",
+            "cheaper",
+            "dearer",
+            "acts in",
+        ),
+        tuple(
+            (
+                _text(label(one.policy)),
+                _change(one.detected.net.change if one.detected else None),
                 _change(one.net.change),
                 Cell(_interval(one.net)),
                 *(_change(value) for value in (one.net.median, one.net.p5, one.net.p1, one.net.worst)),
@@ -212,27 +257,28 @@ def _costs(totals: Totals) -> Table:
             )
             for one in _but_none(totals.all)
         ),
-        "Median, p5, p1 and worst are those of the sessions: 5% of them do worse than p5, 1% worse than p1. "
+        "Total: everything that may have been needed again is charged; likely: what was probably needed. "
+        "Median, 5%, 1% and worst are those of the sessions. "
         f"No pruning costs {short(totals.all.policies[0].net.total)} base input tokens.",
     )
 
 
 def _ways(block: Block) -> Table:
     return Table(
-        "Other ways to bill, and the optimum",
+        "Other ways to bill, and what hindsight could save",
         (
             "policy",
-            "recalls not charged",
-            "suffix model, net",
-            "suffix model",
-            "of the optimum's saving",
-            "of its own optimum's",
-            "own optimum",
-            "breaks per 100 calls",
+            "nothing charged for needs",
+            "any beginning cached",
+            "of these, nothing charged",
+            "part of what documented could save",
+            "part of what it could save itself",
+            "its least cost, in tokens",
+            "cache breaks per 100 calls",
         ),
         tuple(
             (
-                _text(one.policy),
+                _text(label(one.policy)),
                 _change(one.gross.change),
                 _change(one.suffix_net.change),
                 _change(one.suffix.change),
@@ -243,9 +289,9 @@ def _ways(block: Block) -> Table:
             )
             for one in _but_none(block)
         ),
-        "On the suffix model any unchanged beginning stays cached. The optimum is exact there, for what "
-        "documented may remove; a policy that may remove more can save more than all of it. Under explicit "
-        "breakpoints it is a bound.",
+        "Providers cache a beginning only where the client asks for it; where any unchanged beginning stays "
+        "cached, the second figure holds. A policy that may leave out more than documented can save more "
+        "than all that documented could.",
     )
 
 
@@ -263,7 +309,7 @@ def _room(block: Block) -> Table:
         ),
         tuple(
             (
-                _text(one.policy),
+                _text(label(one.policy)),
                 Cell(short(one.peak)),
                 Cell(short(one.final)),
                 Cell(f"{one.compactions_avoided:,} of {block.compactions:,}"),
@@ -274,7 +320,7 @@ def _room(block: Block) -> Table:
             for one in block.policies
         ),
         "Peak and final: the largest and last requests, the mean of the sessions, in tokens. Dollars: of the "
-        "sessions with known prices, recalls charged.",
+        "sessions with known prices.",
     )
 
 
@@ -287,17 +333,17 @@ def _long(totals: Totals) -> Table | None:
         f"{count(block.llm_calls, 'LLM call')}",
         (
             "policy",
-            "net",
+            "total",
             "95% interval",
             "median",
-            "p5",
+            "5% do worse",
             "worst",
-            "recalls not charged",
-            "suffix model, net",
+            "nothing charged for needs",
+            "any beginning cached",
         ),
         tuple(
             (
-                _text(one.policy),
+                _text(label(one.policy)),
                 _change(one.net.change),
                 Cell(_interval(one.net)),
                 *(
@@ -322,12 +368,12 @@ def _session_name(source: str, session: str, share: bool) -> str:  # noqa: FBT00
 
 
 def _sessions(totals: Totals, share: bool) -> Table:  # noqa: FBT001 - as above
-    shown = [at for at, name in enumerate(totals.policies) if name not in (NONE, OPTIMAL)]
+    shown = [at for at, name in enumerate(totals.policies) if name not in _MARKS]
     ordered = sorted(totals.sessions, key=lambda one: (-one.none, one.source, one.session))[:MOST_LISTED]
     more = len(totals.sessions) - len(ordered)
     return Table(
-        "Change of each session's net cost, the dearest sessions first",
-        ("session", "LLM calls", "cost without pruning", *(totals.policies[at] for at in shown)),
+        "What each session costs against no pruning, the dearest sessions first",
+        ("session", "LLM calls", "cost without pruning", *(label(totals.policies[at]) for at in shown)),
         tuple(
             (
                 _text(_session_name(one.source, one.session, share)),
@@ -344,10 +390,10 @@ def _sessions(totals: Totals, share: bool) -> Table:  # noqa: FBT001 - as above
 def _worst(totals: Totals, share: bool) -> Table:  # noqa: FBT001 - as above
     return Table(
         "The sessions that each policy makes dearest",
-        ("policy", "session", "LLM calls", "change", "tokens more", "of them for recalls"),
+        ("policy", "session", "LLM calls", "change", "tokens more", "of them for needs"),
         tuple(
             (
-                _text(one.policy),
+                _text(label(one.policy)),
                 _text(_session_name(one.source, one.session, share)),
                 Cell(number(one.llm_calls)),
                 _change(one.change),
@@ -355,7 +401,7 @@ def _worst(totals: Totals, share: bool) -> Table:  # noqa: FBT001 - as above
                 Cell(short(one.of_recalls)),
             )
             for one in totals.worst_sessions
-            if one.policy != OPTIMAL
+            if one.policy not in _MARKS
         ),
     )
 
@@ -363,23 +409,23 @@ def _worst(totals: Totals, share: bool) -> Table:  # noqa: FBT001 - as above
 def _losses(block: Block) -> Table:
     heads = (
         "policy",
-        "blocks",
-        "recalls",
-        "per 100 blocks",
+        "left out",
+        "needed again",
+        "of 100",
         "per session",
         "per 1M tokens",
         "at random",
         "oldest first",
         "largest first",
-        "needs not met",
+        "uses",
         "kinds",
     )
     return Table(
-        "Recalls: removed blocks that the session turned out to need",
+        "Outputs left out that may have been needed again",
         heads,
         tuple(
             (
-                _text(one.policy),
+                _text(label(one.policy)),
                 Cell(number(one.missed.blocks)),
                 Cell(number(one.missed.recalls), "loss" if one.missed.recalls else ""),
                 Cell(number(one.missed.recalls_per_100_blocks, 1)),
@@ -397,10 +443,10 @@ def _losses(block: Block) -> Table:
                 _text(words.listed(one.missed.recalls_by_kind) or NOT_KNOWN),
             )
             for one in _but_none(block)
-            if one.policy != OPTIMAL
+            if one.policy not in _MARKS
         ),
-        "At random, oldest and largest first: recalls per million tokens where other blocks of about as many "
-        "tokens go at the same calls.",
+        "At random, oldest and largest first: outputs needed again per million tokens where others of about "
+        "as many tokens go at the same calls.",
     )
 
 
@@ -412,8 +458,8 @@ def _recalls(totals: Totals, share: bool) -> Table:  # noqa: FBT001 - as above
     cases = [one for one in totals.worst_recalls if one.recall.policy == totals.active]
     needed = () if share else ("what was needed",)
     return Table(
-        f'What "{totals.active}" removes and sessions need, the gravest first',
-        ("session", "epoch", "message", "missed at call", "tokens", "needed", "strategy", "kind", *needed),
+        f"What {label(totals.active)} leaves out and sessions need, the gravest first",
+        ("session", "stretch", "message", "missed at call", "tokens", "needed", "strategy", "kind", *needed),
         tuple(
             (
                 _text(_session_name(one.source, one.session, share)),
@@ -428,12 +474,12 @@ def _recalls(totals: Totals, share: bool) -> Table:  # noqa: FBT001 - as above
             )
             for one in cases
         ),
-        "Messages and calls count from 0.",
+        "Messages and calls count from 0, stretches are what lies between compactions.",
     )
 
 
 def _removed(title: str, block: Block, field: Literal["removed_by_strategy", "removed_by_tool"]) -> Table:
-    shown = [one for one in block.policies if one.policy not in (NONE, OPTIMAL)]
+    shown = [one for one in block.policies if one.policy not in _MARKS]
     sums: dict[str, int] = {}
     for one in shown:
         for name, many in getattr(one, field).items():
@@ -441,7 +487,7 @@ def _removed(title: str, block: Block, field: Literal["removed_by_strategy", "re
     names = sorted(sums, key=lambda name: (-sums[name], name))[:MOST_LISTED]
     return Table(
         title,
-        ("", *(one.policy for one in shown)),
+        ("", *(label(one.policy) for one in shown)),
         tuple(
             (_text(name), *(Cell(number(getattr(one, field).get(name, 0))) for one in shown))
             for name in names
@@ -461,7 +507,7 @@ def _about_harness(totals: Totals) -> str:
 def _thresholds(totals: Totals) -> Table:
     return Table(
         "The break-even thresholds that would have paid best",
-        ("ratio", "T overall", "brings", "T mid-loop", "brings", "T idle", "brings", "tried up to"),
+        ("cached at", "overall", "saves", "mid-loop", "saves", "idle", "saves", "tried up to"),
         tuple(
             (
                 Cell(f"{one.ratio:g}"),
@@ -567,14 +613,14 @@ def _timeline(row: SessionRow, totals: Totals, at: int, share: bool) -> SessionP
     mine = next((one for one in row.figures if one.policy == active), None)
     none = row.figures[0]
     change = None if mine is None or not none.cost else mine.net_cost / none.cost - 1
-    net = f', "{active}" {signed(change)} net' if change is not None else ""
+    net = f", {label(active)} saves {saved(change)}" if change is not None else ""
     about = f"{row.format}, {row.model or 'model not known'}, {calls}{net}"
     table = Table(
         "What each policy does to it",
-        ("policy", "net", "recalls not charged", "breaks", "peak", "final", "removed", "recalls"),
+        ("policy", "total", "nothing charged", "breaks", "peak", "final", "left out", "needed again"),
         tuple(
             (
-                _text(one.policy),
+                _text(label(one.policy)),
                 _change(one.net_cost / none.cost - 1 if none.cost else None),
                 _change(one.cost / none.cost - 1 if none.cost else None),
                 Cell(number(one.breaks)),

@@ -21,12 +21,13 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from prunewise.replay.policies import OPTIMAL
+from prunewise.replay.policies import CEILING, OPTIMAL, label
+from prunewise.replay.report.summary import saved, span
 from prunewise.replay.report.words import count, number, one_line, short
 from prunewise.replay.timeline import Series, Timeline
-from prunewise.replay.totals import NONE, PolicyTotals, Totals, percent, signed
+from prunewise.replay.totals import NONE, Lost, PolicyTotals, Totals, percent
 
 WIDE, NARROW = 920, 350
 """In CSS pixels."""
@@ -35,6 +36,8 @@ _LINK = "{http://www.w3.org/1999/xlink}href"
 _POINTS = 72
 _FONT = 12.5
 DOCUMENTED_THRESHOLD = 22
+_MARKS = (NONE, OPTIMAL, CEILING)
+"""No policies that could run, but what they are measured by."""
 
 _COLOURS = {
     name: f"#0{index:x}0b0c"
@@ -189,48 +192,56 @@ def _entitle(element: ET.Element, titles: Sequence[str]) -> None:
 
 # ------------------------------------------------------------------- scales
 
-_LINEAR = 0.01
-"""Up to this change the scale is even; beyond it is logarithmic."""
-_TICKS = (0.0, 0.01, -0.01, 1.0, -0.1, 0.1, 10.0, -0.5, 0.05, -0.05, 0.25, 5.0, -0.2, -0.9)
-"""The first that have room are shown."""
+_FARTHEST = 0.5
+"""Savings and losses beyond this are drawn at the edge."""
 
 
-def _stretched(change: float) -> float:
-    """The place of a change on the scale: 1% is 1 away from zero, each tenfold 1 more."""
-    size = abs(change) / _LINEAR
-    return math.copysign(size if size <= 1 else 1 + math.log10(size), change)
+def _place(share: float) -> float:
+    """The place of a saving on the scale."""
+    return max(-_FARTHEST, min(_FARTHEST, share))
 
 
-def _change_axis(sheet: _Sheet, axes: Axes, values: Iterable[float], room: float = 0.3) -> None:
-    """The axis of changes; `room` is for what stands at the right of the values."""
-    places = [0.0, *(_stretched(value) for value in values)]
-    axes.set_xlim(min(-1.2, *places) - 0.3, max(1.2, *places) + room)
-    low, high = axes.get_xlim()
-    apart = (high - low) * (0.16 if sheet.narrow else 0.07)
-    shown: list[float] = []
-    for tick in _TICKS:
-        place = _stretched(tick)
-        if low <= place <= high and all(abs(place - _stretched(one)) >= apart for one in shown):
-            shown.append(tick)
-    axes.set_xticks([_stretched(tick) for tick in shown], [_tick(tick) for tick in shown])
+def _saving_axis(sheet: _Sheet, axes: Axes, values: Iterable[float], room: float = 0.04) -> None:
+    """The axis of savings; `room` is for what stands at the right of the values, as a part of the axis."""
+    values = list(values)
+    places = [0.0, *map(_place, values)]
+    low, high = min(-0.005, *places), max(0.005, *places)
+    axes.set_xlim(low - 0.04 * (high - low), high + room * (high - low))
+    axes.xaxis.set_major_locator(MaxNLocator(4 if sheet.narrow else 8))
+    axes.xaxis.set_major_formatter(FuncFormatter(_tick))
     axes.grid(visible=True, axis="x")
     axes.axvline(0, color=_COLOURS["soft"], linewidth=1.2, zorder=1)
     axes.tick_params(axis="x", labelsize=_FONT - 1)
+    beyond = ", beyond 50% at the edge" if any(abs(value) > _FARTHEST for value in values) else ""
+    axes.set_xlabel(f"share of input saved{beyond}")
 
 
-def _tick(change: float) -> str:
-    return f"{100 * change:+g}%".replace("-", "\u2212") if change else "0"
+def _tick(share: float, _: object) -> str:
+    if abs(share) > _FARTHEST:
+        return ""
+    return f"{100 * share:g}%".replace("-", "\u2212")
 
 
-def _policies_axis(axes: Axes, names: Sequence[str], active: str) -> None:
-    axes.set_yticks(range(len(names)), [one_line(name) for name in names])
+def _name(sheet: _Sheet, policy: str) -> str:
+    """A policy beside an axis; on two lines where there is little room."""
+    name = one_line(label(policy))
+    return name.replace(" + ", " +\n") if sheet.narrow else name
+
+
+def _policies_axis(sheet: _Sheet, axes: Axes, names: Sequence[str], active: str) -> None:
+    axes.set_yticks(range(len(names)), [_name(sheet, name) for name in names])
     for text, name in zip(axes.get_yticklabels(), names, strict=True):
         text.set_fontweight("bold" if name == active else "normal")
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
-def _colour(change: float) -> str:
-    return _COLOURS["gain" if change < 0 else "loss" if change > 0 else "soft"]
+def _colour(share: float) -> str:
+    return _COLOURS["gain" if share > 0 else "loss" if share < 0 else "soft"]
+
+
+def _shown(totals: Totals) -> list[PolicyTotals]:
+    """The policies that can run."""
+    return [one for one in totals.all.policies if one.policy not in _MARKS]
 
 
 def _shortly(value: float, _: object) -> str:
@@ -241,13 +252,9 @@ def _from_zero(value: float, _: object) -> str:
     return "" if value < 0 else short(value)
 
 
-def _plainly(value: float, _: object) -> str:
-    return f"{value:g}"
-
-
 def _colours(totals: Totals) -> dict[str, str]:
     """One colour a policy, the same in all plots."""
-    named = [name for name in totals.policies if name not in (NONE, OPTIMAL)]
+    named = [name for name in totals.policies if name not in _MARKS]
     return {name: _COLOURS[_SERIES[at % len(_SERIES)]] for at, name in enumerate(named)}
 
 
@@ -274,99 +281,67 @@ def _key(label: str, marker: str, colour: str, *, hollow: bool = False) -> Line2
 
 
 def cost(totals: Totals) -> Plot:
-    """Cost by policy, with the optimum as the line to reach."""
-    shown = [one for one in totals.all.policies if one.policy not in (NONE, OPTIMAL)]
-    best = totals.all.policy(OPTIMAL)
-    goal = best.suffix.change if best else None
+    """What each policy saves."""
+    shown = _shown(totals)
 
     def draw(width: int) -> _Sheet:
         sheet = _Sheet(width, 92 + 34 * max(1, len(shown)))
         (axes,) = sheet.axes
-        values = [goal or 0.0]
+        values: list[float] = []
         for at, one in enumerate(shown):
             values += _cost_row(sheet, axes, at, one)
-        if goal is not None:
-            title = f"the optimum: {signed(goal)}"
-            axes.axvline(
-                _stretched(goal),
-                color=_COLOURS["accent"],
-                linewidth=1.6,
-                linestyle=(0, (5, 3)),
-                gid=sheet.mark(title),
-            )
-        _change_axis(sheet, axes, values, 1.6 if sheet.narrow else 0.9)
-        _policies_axis(axes, [one.policy for one in shown], totals.active)
+        _saving_axis(sheet, axes, values, 0.25 if sheet.narrow else 0.12)
+        _policies_axis(sheet, axes, [one.policy for one in shown], totals.active)
         _legend(
             sheet.figure,
             [
-                Patch(color=_COLOURS["gain"], label="net: cheaper"),
-                Patch(color=_COLOURS["loss"], label="dearer"),
+                Patch(color=_COLOURS["gain"], label="saves"),
+                Patch(color=_COLOURS["loss"], label="costs more"),
                 Line2D([], [], color=_COLOURS["ink"], linewidth=1.2, label="95% interval"),
-                _key("recalls not charged", "o", "ink", hollow=True),
-                _key("net on the suffix model", "D", "mark"),
-                *(
-                    [
-                        Line2D(
-                            [],
-                            [],
-                            color=_COLOURS["accent"],
-                            linestyle=(0, (5, 3)),
-                            label=f"optimum {signed(goal)}",
-                        )
-                    ]
-                    if goal is not None
-                    else []
-                ),
+                _key("likely", "o", "ink", hollow=True),
             ],
-            2 if sheet.narrow else 6,
+            2 if sheet.narrow else 4,
         )
-        stretched = "" if sheet.narrow else " (even up to 1%, beyond that logarithmic)"
-        axes.set_xlabel(f"change against no pruning{stretched}")
         return sheet
 
-    return _plot("cost", "The change of the input's cost under each policy", draw)
+    return _plot("cost", "The share of the input's cost that each policy saves", draw)
 
 
 def _cost_row(sheet: _Sheet, axes: Axes, at: int, one: PolicyTotals) -> list[float]:
-    change, interval = one.net.change or 0.0, one.net.interval
-    said = f"{one.policy}: {signed(change)} net"
+    share, interval, name = -(one.net.change or 0.0), one.net.interval, label(one.policy)
+    said = f"{name}: {saved(-share)} saved"
     if interval:
-        said += f", 95% interval {signed(interval.low)} to {signed(interval.high)}"
-    axes.barh(at, _stretched(change), height=0.56, color=_colour(change), alpha=0.85, gid="", zorder=2)[
-        0
-    ].set_gid(sheet.mark(said))
-    values = [change]
+        said += f", 95% interval {span(interval)}"
+    (bar,) = axes.barh(at, _place(share), height=0.56, color=_colour(share), alpha=0.85, zorder=2)
+    bar.set_gid(sheet.mark(said))
+    values = [share]
     if interval:
-        ends = [_stretched(interval.low), _stretched(interval.high)]
+        values += [-interval.low, -interval.high]
+        ends = [_place(value) for value in values[1:]]
         axes.plot(ends, [at, at], color=_COLOURS["ink"], linewidth=1.2, zorder=4, marker="|", markersize=6)
-        values += [interval.low, interval.high]
-    for value, marker, what, colour, hollow in (
-        (one.gross.change, "o", "recalls not charged", "ink", True),
-        (one.suffix_net.change, "D", "net on the suffix model", "mark", False),
-    ):
-        if value is not None:
-            axes.plot(
-                [_stretched(value)],
-                [at],
-                marker=marker,
-                markersize=6.5 if hollow else 5,
-                linestyle="none",
-                zorder=5,
-                color=_COLOURS[colour],
-                markerfacecolor=_COLOURS["page"] if hollow else _COLOURS[colour],
-                gid=sheet.mark(f"{one.policy}: {signed(value)}, {what}"),
-            )
-            values.append(value)
-    place = max(0.0, *(_stretched(value) for value in values))
+    if one.detected is not None and one.detected.net.change is not None:
+        likely = -one.detected.net.change
+        axes.plot(
+            [_place(likely)],
+            [at],
+            marker="o",
+            markersize=6.5,
+            linestyle="none",
+            zorder=5,
+            color=_COLOURS["ink"],
+            markerfacecolor=_COLOURS["page"],
+            gid=sheet.mark(f"{name}: {saved(-likely)} saved if only what was probably needed is charged"),
+        )
+        values.append(likely)
     axes.annotate(
-        signed(change),
-        (place, at),
+        saved(-share),
+        (max(0.0, *map(_place, values)), at),
         xytext=(8, 0),
         textcoords="offset points",
         va="center",
         fontweight="bold",
         fontsize=_FONT - 0.5,
-        color=_colour(change),
+        color=_colour(share),
     )
     return values
 
@@ -375,27 +350,27 @@ def _cost_row(sheet: _Sheet, axes: Axes, at: int, one: PolicyTotals) -> list[flo
 
 _MOST_DOTS = 160
 _LOW_STACK = 10
-_DOT = 0.085
-"""How wide a dot is on the scale of changes."""
+_DOT = 0.014
+"""How wide a dot is, as a part of the axis."""
 
 
 def distribution(totals: Totals) -> Plot:
     """The sessions one by one, so that those that lose show."""
-    shown = [(at, name) for at, name in enumerate(totals.policies) if name not in (NONE, OPTIMAL)]
-    changes = {at: sorted(one.changes[at] for one in totals.sessions) for at, _ in shown}
+    shown = [(at, name) for at, name in enumerate(totals.policies) if name not in _MARKS]
+    shares = {at: sorted(-one.changes[at] for one in totals.sessions) for at, _ in shown}
 
     def draw(width: int) -> _Sheet:
         sheet = _Sheet(width, 84 + 50 * max(1, len(shown)))
         (axes,) = sheet.axes
-        every = [change for at, _ in shown for change in changes[at]]
-        _change_axis(sheet, axes, (min(every, default=0.0), max(every, default=0.0)))
+        every = [share for at, _ in shown for share in shares[at]]
+        _saving_axis(sheet, axes, (min(every, default=0.0), max(every, default=0.0)))
         low, high = axes.get_xlim()
-        dot = _DOT * (2.2 if sheet.narrow else 1.0) * (high - low) / 6
+        dot = _DOT * (2.2 if sheet.narrow else 1.0) * (high - low)
         for row, (at, name) in enumerate(shown):
-            _dots(sheet, axes, row, name, changes=[one for one in changes[at] if one], dot=dot)
+            _dots(sheet, axes, row, name, shares=[one for one in shares[at] if one], dot=dot)
             axes.axhline(row + 0.46, color=_COLOURS["grid"], linewidth=0.8)
-            same = sum(not one for one in changes[at])
-            fewer, more = sum(one < 0 for one in changes[at]), sum(one > 0 for one in changes[at])
+            same = sum(not one for one in shares[at])
+            fewer, more = sum(one > 0 for one in shares[at]), sum(one < 0 for one in shares[at])
             axes.annotate(
                 f"{fewer:,} cheaper, {same:,} the same, {more:,} dearer",
                 (low, row),
@@ -405,28 +380,27 @@ def distribution(totals: Totals) -> Plot:
                 fontsize=_FONT - 2,
                 color=_COLOURS["soft"],
             )
-        _policies_axis(axes, [name for _, name in shown], totals.active)
+        _policies_axis(sheet, axes, [name for _, name in shown], totals.active)
         axes.set_ylim(len(shown) - 0.5, -0.75)
         _legend(
             sheet.figure,
             [_key("a session that costs less", "o", "gain"), _key("one that costs more", "o", "loss")],
             2,
         )
-        axes.set_xlabel("change of a session's net cost")
         return sheet
 
-    return _plot("distribution", "The change of each session's net cost under each policy", draw)
+    return _plot("distribution", "What each policy saves of each session's input cost", draw)
 
 
-def _dots(sheet: _Sheet, axes: Axes, row: int, name: str, *, changes: Sequence[float], dot: float) -> None:
-    if not changes:
+def _dots(sheet: _Sheet, axes: Axes, row: int, name: str, *, shares: Sequence[float], dot: float) -> None:
+    if not shares:
         return
-    step = max(1, math.ceil(len(changes) / _MOST_DOTS))
-    kept = sorted({*changes[::step], *changes[-10:], changes[0]})
+    step = max(1, math.ceil(len(shares) / _MOST_DOTS))
+    kept = sorted({*shares[::step], *shares[:10], shares[-1]})
     stacks: dict[int, int] = {}
     places: list[tuple[float, float]] = []
-    for change in kept:
-        column = round(_stretched(change) / dot)
+    for share in kept:
+        column = round(_place(share) / dot)
         level = stacks.get(column, 0)
         stacks[column] = level + 1
         places.append((column * dot, level))
@@ -437,10 +411,10 @@ def _dots(sheet: _Sheet, axes: Axes, row: int, name: str, *, changes: Sequence[f
         [x for x, _ in places],
         [row + 0.3 - gap * level for _, level in places],
         s=26 if tallest <= _LOW_STACK else 12,
-        c=[_colour(change) for change in kept],
+        c=[_colour(share) for share in kept],
         linewidths=0,
         zorder=3,
-        gid=sheet.mark(*(f"{name}: {signed(change)}{many}" for change in kept)),
+        gid=sheet.mark(*(f"{label(name)}: {saved(-share)} saved{many}" for share in kept)),
     )
 
 
@@ -461,7 +435,7 @@ def sweep_curves(totals: Totals) -> Plot:
             axes.set_visible(False)
         for axes, curve in zip(sheet.axes, harness.curves, strict=False):
             thresholds = range(1, len(curve.overall) + 1)
-            for label, values, colour in (
+            for state, values, colour in (
                 ("idle", curve.idle, "c2"),
                 ("mid-loop", curve.mid_loop, "c3"),
                 ("overall", curve.overall, "c1"),
@@ -471,9 +445,9 @@ def sweep_curves(totals: Totals) -> Plot:
                     values,
                     where="post",
                     color=_COLOURS[colour],
-                    label=label,
-                    linewidth=2.2 if label == "overall" else 1.3,
-                    gid=sheet.mark(f"cached at {curve.ratio:g} of the input price, {label}"),
+                    label=state,
+                    linewidth=2.2 if state == "overall" else 1.3,
+                    gid=sheet.mark(f"cached at {curve.ratio:g} of the input price, {state}"),
                 )
             best = recommended[curve.ratio].overall
             axes.plot(
@@ -483,23 +457,23 @@ def sweep_curves(totals: Totals) -> Plot:
                 markersize=7,
                 color=_COLOURS["c1"],
                 linestyle="none",
-                gid=sheet.mark(f"best: T = {best.threshold}, {short(best.total)} tokens"),
+                gid=sheet.mark(f"best: {best.threshold}, {short(best.total)} tokens"),
             )
             axes.axvline(DOCUMENTED_THRESHOLD, color=_COLOURS["soft"], linewidth=1, linestyle=(0, (2, 3)))
             axes.axhline(0, color=_COLOURS["soft"], linewidth=1)
-            axes.set_title(f"ratio {curve.ratio:g}: best T = {best.threshold}, brings {short(best.total)}")
+            axes.set_title(f"cached at {curve.ratio:g}: best {best.threshold}, saves {short(best.total)}")
             axes.yaxis.set_major_formatter(FuncFormatter(_shortly))
             axes.yaxis.set_major_locator(MaxNLocator(4))
             axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
             axes.tick_params(axis="y", labelcolor=_COLOURS["soft"], labelsize=_FONT - 1)
             axes.grid(visible=True, axis="y")
-            axes.set_xlabel("break-even threshold T, in LLM calls")
+            axes.set_xlabel("threshold, in LLM calls")
         _legend(
             sheet.figure,
             [
                 *(
-                    Line2D([], [], color=_COLOURS[colour], label=label)
-                    for label, colour in (("overall", "c1"), ("mid-loop", "c3"), ("idle", "c2"))
+                    Line2D([], [], color=_COLOURS[colour], label=state)
+                    for state, colour in (("overall", "c1"), ("mid-loop", "c3"), ("idle", "c2"))
                 ),
                 Line2D(
                     [],
@@ -522,7 +496,7 @@ def sweep_curves(totals: Totals) -> Plot:
 _MOST_SERIES = 4
 
 
-def timeline(found: Timeline, totals: Totals, at: int, label: str) -> Plot:
+def timeline(found: Timeline, totals: Totals, at: int, title: str) -> Plot:
     """One session, its requests without pruning and under policies."""
     active, colours = totals.active, _colours(totals)
     shown: list[Series] = []
@@ -549,7 +523,7 @@ def timeline(found: Timeline, totals: Totals, at: int, label: str) -> Plot:
                 one.tokens,
                 color=colour,
                 linewidth=2.2 if one.policy == active else 1.3,
-                gid=sheet.mark(f"{one.policy}: {short(max(one.tokens, default=0))} tokens at most"),
+                gid=sheet.mark(f"{label(one.policy)}: {short(max(one.tokens, default=0))} tokens at most"),
             )
         for one in shown[:1]:
             _cut_marks(sheet, axes, found, one, colours[one.policy])
@@ -588,14 +562,14 @@ def timeline(found: Timeline, totals: Totals, at: int, label: str) -> Plot:
         _legend(sheet.figure, _timeline_keys(found, shown, colours), 2 if sheet.narrow else 5)
         return sheet
 
-    return _plot(f"timeline-{at}", f"The requests of {label}, LLM call by LLM call", draw)
+    return _plot(f"timeline-{at}", f"The requests of {title}, LLM call by LLM call", draw)
 
 
 def _timeline_keys(
     found: Timeline, shown: Sequence[Series], colours: Mapping[str, str]
 ) -> list[Line2D | Patch]:
     keys: list[Line2D | Patch] = [Patch(color=_COLOURS["grid"], label="no pruning")]
-    keys += [Line2D([], [], color=colours[one.policy], label=one_line(one.policy)) for one in shown]
+    keys += [Line2D([], [], color=colours[one.policy], label=one_line(label(one.policy))) for one in shown]
     if shown and any(cut.breaks for cut in shown[0].cuts):
         keys.append(_key("cut that breaks the cache", "v", "loss"))
     if shown and any(not cut.breaks for cut in shown[0].cuts):
@@ -614,7 +588,7 @@ def _cut_marks(sheet: _Sheet, axes: Axes, found: Timeline, one: Series, colour: 
         min(range(len(found.calls)), key=lambda at: abs(found.calls[at] - cut.call)) for cut in one.cuts
     ]
     said = [
-        f"{one.policy} cuts {short(cut.removed)} tokens at LLM call {cut.call}"
+        f"{label(one.policy)} cuts {short(cut.removed)} tokens at LLM call {cut.call}"
         f"{', which breaks the cache' if cut.breaks else ', for nothing'}"
         for cut in one.cuts
     ]
@@ -640,7 +614,7 @@ _OWN_RULE = "its one rule"
 
 def savings(totals: Totals) -> Plot:
     """What policies remove, by strategy and by tool."""
-    shown = [one for one in totals.all.policies if one.policy not in (NONE, OPTIMAL)]
+    shown = _shown(totals)
     panels = (
         ("by strategy", [_by_strategy(one) for one in shown]),
         ("by tool", [one.removed_by_tool for one in shown]),
@@ -684,7 +658,7 @@ def _stacks(sheet: _Sheet, axes: Axes, policies: Sequence[str], counts: Sequence
             if not many:
                 continue
             share = many / wholes[row]
-            said = f"{policies[row]}: {name}, {short(many)} tokens ({percent(share)})"
+            said = f"{label(policies[row])}: {name}, {short(many)} tokens ({percent(share)})"
             (bar,) = axes.barh(
                 row,
                 share,
@@ -706,7 +680,7 @@ def _stacks(sheet: _Sheet, axes: Axes, policies: Sequence[str], counts: Sequence
             fontsize=_FONT - 1,
             annotation_clip=False,
         )
-    axes.set_yticks(range(len(policies)), [one_line(name) for name in policies])
+    axes.set_yticks(range(len(policies)), [_name(sheet, name) for name in policies])
     axes.set_ylim(len(policies) - 0.5, -0.5)
     axes.set_xlim(0, 1.13)
     axes.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
@@ -727,18 +701,16 @@ def _stacks(sheet: _Sheet, axes: Axes, policies: Sequence[str], counts: Sequence
 
 
 def loss(totals: Totals) -> Plot:
-    """Recalls against tokens removed, beside random, oldest-first and largest-first."""
-    shown = [one for one in totals.all.policies if one.policy not in (NONE, OPTIMAL) and one.missed.tokens]
-    colours = _colours(totals)
-    most = max((one.missed.recalls_per_session or 0.0 for one in shown), default=0.0)
+    """What may have been needed again, beside rules that choose without a thought."""
+    shown = [one for one in _shown(totals) if one.missed.tokens]
 
     def draw(width: int) -> _Sheet:
-        sheet = _Sheet(width, 380)
+        sheet = _Sheet(width, 92 + 34 * max(1, len(shown)))
         (axes,) = sheet.axes
-        axes.set_xscale("log")
-        axes.set_yscale("symlog", linthresh=0.02)
-        for one in shown:
-            colour = colours[one.policy]
+        for at, one in enumerate(shown):
+            share = one.missed.recalls_per_million_tokens or 0.0
+            (bar,) = axes.barh(at, share, height=0.56, color=_COLOURS["c1"], alpha=0.85, zorder=2)
+            bar.set_gid(sheet.mark(f"{label(one.policy)}: {_lost(one.missed)}"))
             for missed, marker, what in (
                 (one.missed_at_random, "x", "at random"),
                 (one.missed_oldest_first, "^", "oldest first"),
@@ -746,70 +718,39 @@ def loss(totals: Totals) -> Plot:
             ):
                 if missed.tokens:
                     axes.plot(
-                        [missed.tokens],
-                        [missed.recalls_per_session or 0.0],
+                        [missed.recalls_per_million_tokens or 0.0],
+                        [at],
                         marker=marker,
-                        markersize=5.5,
+                        markersize=6,
                         linestyle="none",
-                        color=colour,
+                        color=_COLOURS["ink"],
                         markerfacecolor="none",
-                        alpha=0.8,
                         markeredgewidth=1.2,
-                        gid=sheet.mark(
-                            f"as many tokens as {one.policy}, {what}: {_lost(missed.recalls, missed.tokens)}"
-                        ),
+                        zorder=4,
+                        gid=sheet.mark(f"as many tokens as {label(one.policy)}, {what}: {_lost(missed)}"),
                     )
-            axes.plot(
-                [one.missed.tokens],
-                [one.missed.recalls_per_session or 0.0],
-                marker="o",
-                markersize=9,
-                linestyle="none",
-                color=colour,
-                zorder=4,
-                gid=sheet.mark(f"{one.policy}: {_lost(one.missed.recalls, one.missed.tokens)}"),
-            )
-        axes.set_ylim(0, max(0.02, most) * 3)
-        axes.grid(visible=True, axis="y")
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if sheet.narrow else (1, 2, 5)))
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(4 if sheet.narrow else 8))
         axes.xaxis.set_major_formatter(FuncFormatter(_shortly))
-        axes.yaxis.set_major_formatter(FuncFormatter(_plainly))
-        axes.tick_params(axis="y", labelcolor=_COLOURS["soft"], labelsize=_FONT - 1)
-        axes.set_xlabel("tokens removed (logarithmic)")
-        axes.set_title(
-            "recalls per session (logarithmic)",
-            fontweight="normal",
-            color=_COLOURS["soft"],
-            fontsize=_FONT - 1,
-        )
+        axes.grid(visible=True, axis="x")
+        axes.tick_params(axis="x", labelsize=_FONT - 1)
+        _policies_axis(sheet, axes, [one.policy for one in shown], totals.active)
+        axes.set_xlabel("needed again, for each million tokens left out")
         _legend(
             sheet.figure,
             [
-                *(
-                    Line2D(
-                        [],
-                        [],
-                        linestyle="none",
-                        marker="o",
-                        markersize=7,
-                        color=colours[one.policy],
-                        label=one_line(one.policy),
-                    )
-                    for one in shown
-                ),
-                _key("at random", "x", "soft", hollow=True),
-                _key("oldest first", "^", "soft", hollow=True),
-                _key("largest first", "s", "soft", hollow=True),
+                Patch(color=_COLOURS["c1"], label="the policy"),
+                _key("at random", "x", "ink", hollow=True),
+                _key("oldest first", "^", "ink", hollow=True),
+                _key("largest first", "s", "ink", hollow=True),
             ],
-            2 if sheet.narrow else 5,
+            2 if sheet.narrow else 4,
         )
         return sheet
 
-    return _plot("loss", "Recalls per session against tokens removed, under each policy", draw)
+    return _plot("loss", "Outputs that may have been needed again under each policy", draw)
 
 
-def _lost(recalls: int, tokens: int) -> str:
-    rate = number(1e6 * recalls / max(1, tokens), 1)
-    return f"{count(recalls, 'recall')} for {short(tokens)} tokens, {rate} a million"
+def _lost(missed: Lost) -> str:
+    rate = number(missed.recalls_per_million_tokens, 1)
+    return f"{count(missed.recalls, 'output')} of {short(missed.tokens)} tokens, {rate} for each million"
