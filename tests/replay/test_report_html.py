@@ -10,10 +10,11 @@ from tests.replay import browser
 from tests.replay.browser import Browser
 from tests.replay.rows import figures, pair, rich_rows, session
 
-from prunewise.replay.report import html
-from prunewise.replay.results import ErrorRow, Row
+from prunewise.replay.report import html, plots
+from prunewise.replay.results import Detected, ErrorRow, Missed, Row
 from prunewise.replay.totals import gather
 
+HARD_WORDS = r"\b(both|two-level|suffix|net|gross|harness|optimum|recalls?|blocks?|lanes?|epochs?|log\w*)\b"
 PLOTS = ("cost", "distribution", "loss", "savings", "sweep", "timelines")
 
 
@@ -51,6 +52,59 @@ def test_ids_are_the_pages_own_and_lead_somewhere(written: Path):
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r"(?:href=\"|url\()#([^\")]+)", text)) <= set(ids)
+
+
+def test_tiles_are_of_the_recommended_policy_money_first_and_both_figures():
+    rows = [
+        session(
+            f"{n}",
+            figures("none", 100, dollars=2.0),
+            figures(
+                "documented",
+                99.0 + n % 3 / 10,
+                dollars=1.98,
+                removed=5,
+                missed=Missed(1, 5, 1, 1),
+                detected=Detected(98, 98, 0, 0, Missed(), 1.96),
+            ),
+            figures(
+                "priced",
+                80.0 + n % 3,
+                dollars=1.6,
+                removed=50,
+                missed=Missed(9, 50, 1, 1),
+                detected=Detected(70, 70, 0, 0, Missed(), 1.4),
+            ),
+        )
+        for n in range(20)
+    ]
+    tiles = re.findall(r"<li><strong[^>]*>(.*?)</strong><span>(.*?)</span>", html.page(gather(rows), rows))
+    assert [value for value, _ in tiles] == [
+        "$40.00", "$8.00 (19.1%)", "$12.00 (30.0%)", "$8.00 to $8.00", "0 of 20", "none",
+    ]  # fmt: skip
+    assert tiles[1][1].startswith("saved by priced;")
+
+
+@pytest.mark.parametrize("saved", [0.02, 0.26, 0.13, -0.26, -0.4])
+def test_a_saving_is_as_long_as_it_is_large(saved: float):
+    names = ("none", "documented", "priced")
+    costs = (100, 98, 100 * (1 - saved))
+    row = session("a", *(figures(name, cost, removed=1) for name, cost in zip(names, costs, strict=True)))
+    drawn = plots.cost(gather([row])).wide
+    bars = re.findall(r"saved</title><path d=\"M ([\d.]+) [\d.]+ L ([\d.]+)", re.sub(r"\s+", " ", drawn))
+    first, second = (float(right) - float(left) for left, right in bars)
+    assert second / first == pytest.approx(saved / 0.02, rel=1e-4)
+
+
+def test_each_plot_has_one_sentence_and_no_word_to_look_up(written: Path):
+    text = written.read_text()
+    said = re.findall(
+        r"<h2 id=\"(?!verdict|basis)[a-z]+\">([^<]+)</h2>\s*<p>([^<]+)</p>\s*(?:<figure|<details)", text
+    )
+    assert len(said) == len(PLOTS)
+    for title, sentence in said:
+        assert re.fullmatch(r"[A-Z][^.]*\.", unescape(sentence)), sentence
+        assert re.findall(HARD_WORDS, f"{title} {sentence}".lower()) == []
 
 
 def test_the_same_rows_give_the_same_page():

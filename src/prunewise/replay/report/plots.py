@@ -212,8 +212,9 @@ def _saving_axis(sheet: _Sheet, axes: Axes, values: Iterable[float], room: float
     axes.grid(visible=True, axis="x")
     axes.axvline(0, color=_COLOURS["soft"], linewidth=1.2, zorder=1)
     axes.tick_params(axis="x", labelsize=_FONT - 1)
-    beyond = ", beyond 50% at the edge" if any(abs(value) > _FARTHEST for value in values) else ""
-    axes.set_xlabel(f"share of input saved{beyond}")
+    beyond = any(abs(value) > _FARTHEST for value in values)
+    edge = "" if not beyond else ", up to 50%" if sheet.narrow else ", beyond 50% at the edge"
+    axes.set_xlabel(f"share of input saved{edge}")
 
 
 def _tick(share: float, _: object) -> str:

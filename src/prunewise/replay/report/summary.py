@@ -126,7 +126,7 @@ def _line(one: PolicyTotals) -> Line:
         interval,
         saved(change),
         f"{one.lost:,}",
-        f"{percent(worst)} more" if percent(worst) != "0.0%" and worst > 0 else "none",
+        f"{percent(worst)} more" if one.lost else "none",
         None if saved(change) == "0.0%" else change < 0,
     )
 
