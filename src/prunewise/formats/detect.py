@@ -140,7 +140,7 @@ _FILES_OF_THEIR_OWN = (
 
 
 def known_session_folders(environment: Mapping[str, str], home: Path) -> list[tuple[str, Path, str]]:
-    """Where each known agent keeps its sessions: (agent, folder, pattern of the files in it), some in several.
+    """Where the known agents keep their sessions: (agent, folder, pattern of the files in it).
 
     The folders need not be there. opencode's files are databases, see `opencode.read_database`.
     """

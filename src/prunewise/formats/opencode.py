@@ -82,6 +82,7 @@ def read_database(path: Path) -> Iterator[Recording]:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             database.row_factory = sqlite3.Row
+            database.text_factory = _text
             sessions = database.execute("SELECT * FROM session ORDER BY time_created, id").fetchall()
             for session in sessions:
                 yield _recording(
@@ -90,6 +91,11 @@ def read_database(path: Path) -> Iterator[Recording]:
     except (sqlite3.Error, OSError) as error:
         msg = f"{path}: no opencode database: {error}"
         raise InputError(msg) from None
+
+
+def _text(stored: bytes) -> str:
+    """A text of the database: a folder's name need not be UTF-8."""
+    return stored.decode("utf-8", "replace")
 
 
 def _session(row: sqlite3.Row) -> _Record:

@@ -46,7 +46,7 @@ def answers_of(recording: Recording) -> Answers:
             said = _said(epoch, begins, end)
             begins = end
             if call.time is None and call.usage is None:
-                whole = whole or msgspec.json.encode([one.messages for one in recording.epochs])
+                whole = whole or encoded([one.messages for one in recording.epochs])
                 found.append(_digest([len(found), blake2b(whole).digest()]))
             else:
                 time = None if recording.format in _RESTAMPED and _has_id(epoch.messages, call) else call.time
@@ -113,10 +113,11 @@ def _has_id(messages: Sequence[Message], call: LLMCall) -> bool:
 
 
 def _digest(value: object) -> int:
-    return int.from_bytes(blake2b(_encode(value), digest_size=8).digest()) >> 1
+    return int.from_bytes(blake2b(encoded(value), digest_size=8).digest()) >> 1
 
 
-def _encode(value: object) -> bytes:
+def encoded(value: object) -> bytes:
+    """The value as JSON; as Python writes it where JSON knows no such text or number."""
     try:
         return msgspec.json.encode(value)
     except (UnicodeEncodeError, OverflowError, TypeError):

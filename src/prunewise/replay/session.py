@@ -23,6 +23,7 @@ from prunewise.replay.bill import (
     stretches,
     suffix_bill,
 )
+from prunewise.replay.copies import encoded
 from prunewise.replay.harness import Found, candidates
 from prunewise.replay.loss import (
     Loss,
@@ -473,7 +474,7 @@ def lineage_of(recording: Recording) -> str:
         for place, message in enumerate(epoch.messages):
             if message.role == "assistant":
                 begun = [one.parts for one in epoch.messages[: place + 1]]
-                return blake2b(msgspec.json.encode([begun, message.time]), digest_size=12).hexdigest()
+                return blake2b(encoded([begun, message.time]), digest_size=12).hexdigest()
     return ""
 
 
