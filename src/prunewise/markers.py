@@ -7,17 +7,20 @@ that belongs into a file. Knows no store: the reference comes in as an argument.
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
+from typing import Any
 
+from prunewise.canonical import canonical
 from prunewise.holding import holding
 from prunewise.tokens import utf16_length
 from prunewise.tools import FileOperation, Vocabulary
-from prunewise.transcript import Exchange, Shell
+from prunewise.transcript import Exchange, Shell, Text, ToolResult
 from prunewise.wording import count
 
 INPUT_KEY = "pruned"
-"""The one key of the JSON object that stands in for a purged input."""
+"""The one key of the JSON object that stands in for an input that was purged here."""
 
 OPENING = "[prunewise: "
 """How every marker begins."""
@@ -27,6 +30,7 @@ SUMMARY_LINES = 10
 SUMMARY_WIDTH = 200
 """The longest line of a shell summary, in characters."""
 
+_FOREIGN_INPUT = '{"pruned":true,'
 _FIRST_LINE = re.compile(r"\[prunewise: [^\n]*; recall (?P<reference>\S+) for all of it\](?=\n|\Z)")
 _EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*\Z")
 FULL = ":full"
@@ -41,6 +45,24 @@ CHANGED_AGAIN = "the file was changed again later"
 FAILED_INPUT = "this call failed long ago; its error message stays"
 OLD = "it is old"
 BY_USER = "at the user's wish"
+
+
+def foreign_output(reason: str, result: ToolResult) -> str:
+    """What the TypeScript extension sends for an output where its decision holds no text."""
+    characters = sum(utf16_length(part.text) for part in result.content if isinstance(part, Text))
+    return f"[pruned by dynamic-context-pruning: {reason} ({characters} chars removed)]"
+
+
+def foreign_input(reason: str) -> str:
+    """What it sends for the input of a failed call, as `input_object` reads it."""
+    return canonical({INPUT_KEY: True, "reason": reason})
+
+
+def input_object(text: str) -> dict[str, Any]:
+    """The JSON object that stands in for a purged input: this text under one key, or what the TypeScript
+    extension sends.
+    """
+    return json.loads(text) if text.startswith(_FOREIGN_INPUT) else {INPUT_KEY: text}
 
 
 def is_reference(text: str) -> bool:

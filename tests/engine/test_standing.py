@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 from tests import build
 from tests.build import (
@@ -36,7 +35,7 @@ def test_a_standing_decision_goes_out_as_it_is_stored():
     assert engine.edit_count == 1
 
 
-def test_without_a_stored_marker_one_is_made():
+def test_without_a_stored_marker_it_is_what_the_typescript_extension_sends():
     stored = ledger.from_data(
         ledger.DECISION,
         {
@@ -49,18 +48,9 @@ def test_without_a_stored_marker_one_is_made():
     )
     assert stored is not None
     engine = build.engine(STALE, entries=[stored])
-    assert texts(engine) == {"m4": markers.output("bash", 900, "a reason of theirs", "#m4")}
-
-
-def test_without_a_stored_marker_and_reason_one_is_made_still():
-    stored = msgspec.structs.replace(decide("manual", "d"), placeholder=None, reason="")
-    engine = build.engine(STALE, entries=[stored])
-    assert texts(engine) == {"m4": markers.output("bash", 900, markers.BY_USER, "#m4")}
-
-
-def test_without_a_stored_marker_none_is_made_that_would_not_be_smaller():
-    stored = msgspec.structs.replace(decide("manual", "1"), placeholder=None)
-    assert build.engine(bash("1", "x", "short"), entries=[stored]).edits == {}
+    assert texts(engine) == {
+        "m4": "[pruned by dynamic-context-pruning: a reason of theirs (900 chars removed)]"
+    }
 
 
 def test_a_stored_marker_that_is_not_smaller_is_not_used():

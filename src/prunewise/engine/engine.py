@@ -468,20 +468,24 @@ class Engine:
         if decision.entry_id is not None and decision.entry_id != message:
             return  # the call id is the same, the output is another
         marker = decision.placeholder
+        foreign = marker is None
         if marker is None:
-            measured = self._measure(decision.strategy_id, exchange, kind, decision.reason or markers.BY_USER)
-            if measured is None:
-                return
-            marker = measured.marker
+            if kind == TOOL_INPUT and not exchange.result.is_error:
+                return  # nor does the TypeScript extension
+            marker = (
+                markers.foreign_input(decision.reason)
+                if kind == TOOL_INPUT
+                else markers.foreign_output(decision.reason, exchange.result)
+            )
         saving = self._saving(exchange, kind, marker)
-        if saving <= 0:
+        if saving <= 0 and not foreign:
             return
         self._unmask(decision.target)
         self._edit(place_of(exchange, kind), kind, marker, saving)
 
     def _saving(self, exchange: Exchange, kind: ToolKind, marker: str) -> int:
         if kind == TOOL_INPUT:
-            return text_tokens(exchange.call.text) - text_tokens(canonical({markers.INPUT_KEY: marker}))
+            return text_tokens(exchange.call.text) - text_tokens(canonical(markers.input_object(marker)))
         return self.rules.estimator.content(exchange.result) - text_tokens(marker)
 
     def _edit(self, place: Place, kind: Kind, marker: str, saving: int, *, keep_images: bool = False) -> None:

@@ -16,7 +16,7 @@ from prunewise import tools
 from prunewise.canonical import canonical
 from prunewise.errors import InputError
 from prunewise.formats import Native
-from prunewise.markers import INPUT_KEY
+from prunewise.markers import input_object
 from prunewise.stores.pi_entries import attached
 from prunewise.transcript import (
     SHELL_OUTPUT,
@@ -310,5 +310,5 @@ def _with_purged_input(content: _Json, edit: Edit) -> list[_Json] | None:
     block = blocks[edit.part]
     if not isinstance(block, dict) or cast("dict[str, _Json]", block).get("type") != "toolCall":
         return None
-    blocks[edit.part] = {**block, "arguments": {INPUT_KEY: edit.text}}
+    blocks[edit.part] = {**block, "arguments": input_object(edit.text)}
     return blocks

@@ -14,7 +14,7 @@ import msgspec
 from prunewise.canonical import canonical
 from prunewise.errors import InputError
 from prunewise.formats import Native
-from prunewise.markers import INPUT_KEY
+from prunewise.markers import input_object
 from prunewise.transcript import Image, Opaque, Part, Text, ToolCall, token_count
 
 count = token_count
@@ -111,9 +111,9 @@ def decoded(text: Json) -> dict[str, Json] | None:
     return fields(value)
 
 
-def purged(text: str) -> dict[str, str]:
+def purged(text: str) -> dict[str, Any]:
     """The object that stands in for a purged input."""
-    return {INPUT_KEY: text}
+    return input_object(text)
 
 
 def purged_text(text: str) -> str:

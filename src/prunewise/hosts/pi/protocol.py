@@ -120,7 +120,7 @@ class PartEdit(Struct, frozen=True, array_like=True):
 
     part: int
     kind: Literal["tool_result_content", "tool_call_input", "shell_output"]
-    value: str | dict[str, str]
+    value: str | dict[str, Any]
     keep_images: bool
 
 

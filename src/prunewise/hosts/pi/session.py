@@ -33,7 +33,7 @@ from prunewise.hosts.pi.protocol import (
 )
 from prunewise.hosts.pi.store import PiStore
 from prunewise.ledger import to_data
-from prunewise.markers import INPUT_KEY
+from prunewise.markers import input_object
 from prunewise.pruner import Caller, CompactionCheck, Policy, Projected, Pruner
 from prunewise.settings import Settings, Value
 from prunewise.stores import settings_files
@@ -346,7 +346,7 @@ class Session:
 
 
 def _part_edit(edit: Edit) -> PartEdit:
-    value = {INPUT_KEY: edit.text} if edit.kind == TOOL_INPUT else edit.text
+    value = input_object(edit.text) if edit.kind == TOOL_INPUT else edit.text
     return PartEdit(edit.part, edit.kind, value, edit.keep_images)
 
 

@@ -151,6 +151,11 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 
 		pi.on("context", async (event, ctx) => {
 			if (stoodDown) return undefined;
+			if (!told.has(RECALL) && hasNewRecall(ctx)) {
+				told.add(RECALL);
+				const cost = "so that this request finds nothing in the cache, this once";
+				say(ctx, `prunewise: this session has the tool ${RECALL} and a line on it in the prompt from now on, ${cost}.`, "info");
+			}
 			const now = conversation(ctx, event.messages);
 			const request = nameOf(now.lines);
 			whole = whole.filter((one) => one !== request);
@@ -479,6 +484,17 @@ export function prunewise(options: Options = {}): (pi: ExtensionAPI) => void {
 }
 
 export default prunewise();
+
+/** Whether the tool has come into the conversation since the last answer in it. */
+function hasNewRecall(ctx: ExtensionContext): boolean {
+	let found = false;
+	for (const entry of ctx.sessionManager.getBranch().reverse()) {
+		if (entry.type !== "message") continue;
+		if (entry.message.role === "assistant") return found;
+		if (entry.message.role === "system") found ||= !!entry.message.toolsAdded?.some(({ name }) => name === RECALL);
+	}
+	return false;
+}
 
 /** Whether this is the command's name, or one that pi has made of it. */
 function isNamed(name: string, command: string): boolean {
