@@ -157,7 +157,9 @@ def test_what_the_arguments_leave_open(arguments: dict[str, Any], expected: tupl
 def test_other_words_for_what_is_asked():
     assert lines_asked(ENDS, {"start": 5, "end": 9}) == ((5,), True)
     assert lines_asked(FROM_ZERO, {"offset": 4}) == ((5,), False)
-    assert lines_asked(msgspec.structs.replace(PI, first_line=""), {"offset": 4}) == ((1,), True)
+    assert lines_asked(msgspec.structs.replace(PI, first_line=""), {"offset": 4}) == ((), True), (
+        "a word that is not known"
+    )
     assert lines_asked(GENERIC, {"offset": 4}) == ((4, 5), False), "some count from 0"
 
 

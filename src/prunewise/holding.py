@@ -114,7 +114,9 @@ def holding(exchange: Exchange, operation: FileOperation, vocabulary: Vocabulary
     rows = text.split("\n")
     while rows and _CLOSING.fullmatch(rows[-1]):
         rows.pop()
-    numbers, bare = _numbered(rows, firsts)
+    numbers, bare = _numbered(rows)
+    if numbers and numbers[0] not in firsts:  # the file's own, or not the lines that were asked for
+        numbers, bare, firsts = [], rows, ()
     count = len(numbers) or len(rows)
     most = vocabulary.longest_read
     is_open = (
@@ -139,9 +141,9 @@ def _lines(rows: list[str]) -> str:
     return "\n".join(("", *rows, ""))
 
 
-def _numbered(rows: list[str], firsts: tuple[float, ...]) -> tuple[list[int], list[str]]:
+def _numbered(rows: list[str]) -> tuple[list[int], list[str]]:
     """The line numbers that a host put before the lines, and the lines without them. No numbers where the
-    rows are not numbered through, from the line that was asked for.
+    rows are not numbered through.
     """
     at = 0
     while at < len(rows) and _FRAME.fullmatch(rows[at]) and not _NUMBERED.fullmatch(rows[at]):
@@ -154,4 +156,4 @@ def _numbered(rows: list[str], firsts: tuple[float, ...]) -> tuple[list[int], li
             return [], rows
         numbers.append(int(found[1]))
         bare.append(found[2])
-    return (numbers, bare) if numbers and numbers[0] in firsts else ([], rows)
+    return (numbers, bare) if numbers else ([], rows)

@@ -37,7 +37,7 @@ _FAILS = re.compile(
 """How the first line of a failure begins. `Errors: 0` and `ErrorKind = ...` begin otherwise."""
 _COMPLAINS = re.compile(
     r"^(?:[\w./-]+: ){1,3}.*\b(?:cannot|can't|denied|no such|not|fail\w*|invalid|unable|refus\w*|skipp\w*)\b"
-    r"|\bcommand not found\b|\boperation not permitted\b",
+    r"|\bcommand not found\b|\boperation not permitted\b|\bin (?:the )?background\b|\bstill running\b",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line by which a command tells that something did not work: `rm: cannot remove 'a': ...`."""
@@ -45,7 +45,7 @@ _DENIES = re.compile(
     r"\b(?:not|no|none|nothing|never|without|cannot|unable|fail\w*|errors?|denied|deny|reject\w*|refus\w*"
     r"|declin\w*|unchanged|invalid|illegal|unknown|unsupported|abort\w*|cancel\w*|skipp\w*|ignored|missing"
     r"|conflict\w*|timed? ?-?out|interrupt\w*|dry[- ]?run|would|pending|preview|simulat\w*|queued|stale"
-    r"|already|identical|blocked|forbidden|must|should|please|instead|too|expected|ambiguous|multiple"
+    r"|already|identical|no-?op|revert\w*|rolled|restored|partial\w*|blocked|forbidden|must|should|please|instead|too|expected|ambiguous|multiple"
     r"|mismatch\w*|but|same|since|again|before|proposed|propose|await\w*|approv\w*|confirm|read-?only|errno|matches"
     r"|0 (?:replacement|change|edit|occurrence|match|line|byte|file)\w*)\b|n't\b",
     re.IGNORECASE,
@@ -57,13 +57,22 @@ _CONFIRMS = re.compile(
     re.IGNORECASE,
 )
 """Words by which a result tells that a change was made."""
+_BESIDE = re.compile(
+    r"\b(?:an?|the|tool|operation|files?|edits?|changes?|replacements?|occurrences?|blocks?|strings?|text"
+    r"|contents?|lines?|characters?|chars?|bytes?|snippet|result|cat|has|have|been|was|were|is|and|all|new|with"
+    r"|to|in|at|on|from|for|here|s|running|added|[1-9]\d*(?! of\b)|of(?! \d)|n)\b|[\W_]",
+    re.IGNORECASE,
+)
+"""What else is in a result that tells that a change was made, and takes nothing back."""
 _EXCERPT = re.compile(r"^(?:@@ |--- |diff |[ \t]*\d+[→\t])", re.MULTILINE)
 """Where a result goes on with lines of the file."""
-_TELLS_NOTHING = re.compile(
-    r"\S*(?:[/\\]|\.\w)\S*|\b(?:error|failure|warning|conflict)s?\W{1,2}(?:0|none)\b"
+_NO_TROUBLE = re.compile(
+    r"\b(?:error|failure|warning|conflict)s?\W{1,2}(?:0|none)\b"
     r"|\b(?:0|no|without) (?:error|failure|warning|conflict)s?\b",
     re.IGNORECASE,
 )
+"""Counts of troubles that were none."""
+_TELLS_NOTHING = re.compile(rf"\S*(?:[/\\]|\.\w)\S*|{_NO_TROUBLE.pattern}", re.IGNORECASE)
 """Paths, and counts of troubles that were none."""
 _LONGEST_MESSAGE = 400
 _MESSAGE_LINES = 3
@@ -102,10 +111,10 @@ def complains(text: str) -> bool:
     )
 
 
-def outcome(text: str, *, is_error: bool, flagged: bool, changes: bool) -> Outcome:
+def outcome(text: str, *, is_error: bool, flagged: bool, changed: str) -> Outcome:
     """How a call went.
 
-    `flagged` says whether its host flags failures, `changes` whether the call was to change a file. A
+    `flagged` says whether its host flags failures, `changed` which file the call was to change, if any. A
     change whose host flags none has to be confirmed by the result.
     """
     if is_error:
@@ -114,17 +123,29 @@ def outcome(text: str, *, is_error: bool, flagged: bool, changes: bool) -> Outco
         return "doubtful"
     if not text or text.isspace():
         return "succeeded" if flagged else "doubtful"
-    if not changes and not _is_short(text):
+    if changed and not flagged:
+        return "succeeded" if _confirms_change(text, changed) else "doubtful"
+    if (not changed and not _is_short(text)) or _object(text) is not None:
         return "succeeded"
+    message = _EXCERPT.split(text.strip(), maxsplit=1)[0]
+    if changed or not _is_short(message):
+        message = _first_line(message)
+    return "doubtful" if _DENIES.search(_TELLS_NOTHING.sub("", message)) else "succeeded"
+
+
+def _confirms_change(text: str, path: str) -> bool:
+    """Whether a result tells that this file was changed, and nothing else but lines of it."""
     found = _object(text)
     if found is not None:
-        return "succeeded" if flagged or not changes or _confirms(found) else "doubtful"
-    message = _EXCERPT.split(text.strip(), maxsplit=1)[0]
-    if not _is_short(message) or (flagged and changes):
-        message = _first_line(message)
-    told = _TELLS_NOTHING.sub("", message)
-    is_confirmed = flagged or not changes or _CONFIRMS.search(told) is not None
-    return "succeeded" if is_confirmed and not _DENIES.search(told) else "doubtful"
+        return _confirms(found) and not _takes_back("", msgspec.json.decode(text))
+    rows = text.strip()
+    if _FAILS.match(rows[rows.rfind("\n") + 1 :][:_HEADER]):
+        return False
+    told = _EXCERPT.split(rows, maxsplit=1)[0]
+    name = re.escape(path.rpartition("/")[2])
+    told = re.sub(rf"\S*(?<![\w.-]){name}(?![\w-]|\.\w)", "", told)
+    told = _NO_TROUBLE.sub("", told)
+    return _CONFIRMS.search(told) is not None and not _BESIDE.sub("", _CONFIRMS.sub("", told))
 
 
 def _code_in(text: str) -> int | None:
@@ -191,3 +212,16 @@ def _confirms(found: dict[str, Any]) -> bool:
         or any(status.lower() in _WENT_WELL for status in _statuses(one))
         for one in _parts(found)
     )
+
+
+def _takes_back(key: str, value: Any) -> bool:
+    """Whether a value anywhere in a JSON result tells that something was not done."""
+    if isinstance(value, dict):
+        return any(_takes_back(name, each) for name, each in cast("dict[str, Any]", value).items())
+    if isinstance(value, list):
+        return any(_takes_back(key, each) for each in cast("list[Any]", value))
+    if isinstance(value, str):
+        return _FAILS.match(value) is not None or _DENIES.search(_TELLS_NOTHING.sub("", value)) is not None
+    if key in (*_ERROR_KEYS, *_FAILURE_KEYS, *_CODES):
+        return bool(value)
+    return value in (False, 0) or (value is True and _DENIES.search(key.replace("_", " ")) is not None)

@@ -74,6 +74,9 @@ _DIVERTS = frozenset(
 )
 """Commands after which it is open what of a script runs, or what its words mean."""
 _HEREDOC = re.compile(r"(?<!<)<<(-?)\s*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([\w.-]+))")
+_OF_A_HEREDOC = frozenset(
+    {"file_descriptor", "heredoc_start", "heredoc_body", "heredoc_end", "file_redirect", "word"}
+)
 _ITS_PLACE = "/dev/null"
 """What a heredoc is read from once its text is left out."""
 _MOVES = re.compile(r"\b(?:cd|pushd|popd)\b")
@@ -107,8 +110,8 @@ def read(command: str, cwd: str | None = None, *, lost: bool = False) -> Script:
     if parser is None:
         return UNKNOWN
     root = parser.parse(command.encode("utf-8", "replace")).root_node
-    is_whole = not root.has_error
-    if not is_whole:  # the grammar knows no heredoc whose first line goes on
+    is_whole = not (root.has_error or _goes_on(root))
+    if not is_whole:  # the grammar knows little of a heredoc whose first line goes on
         root = parser.parse(_without_heredocs(command).encode("utf-8", "replace")).root_node
         if root.has_error:
             return UNKNOWN
@@ -131,6 +134,20 @@ def _without_heredocs(command: str) -> str:
         ends = [found[2] or found[3] or found[4] for found in _HEREDOC.finditer(line)]
         kept.append(_HEREDOC.sub(f"< {_ITS_PLACE}", line))
     return "\n".join(kept)
+
+
+def _goes_on(root: Node) -> bool:
+    """Whether other commands follow a heredoc on its first line."""
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if node.type == "heredoc_redirect" and any(
+            child.type in ("&&", "||") or (child.is_named and child.type not in _OF_A_HEREDOC)
+            for child in node.children
+        ):
+            return True
+        nodes += node.named_children
+    return False
 
 
 def _runs_through(root: Node) -> bool:
@@ -237,7 +254,9 @@ class _Reader:
                 first, *others = node.named_children
                 self._pipeline([self._last_of(first, sure=False), *map(_command, others)], sure=sure)
             case "command" | "redirected_statement":
-                self._pipeline([self._last_of(node, sure=sure)], sure=sure)
+                last = self._last_of(node, sure=sure)
+                self._lost = self._lost or (last is None and _MOVES.search(_text(node)) is not None)
+                self._pipeline([last], sure=sure)
             case "variable_assignment" | "variable_assignments" | "declaration_command":
                 pass
             case _:
@@ -300,7 +319,8 @@ class _Reader:
         for one in commands:
             self._writes(one, sure=sure and one is commands[-1])
         if first.name in _QUIET:
-            self._pure = self._pure and (not first.writes and first.name not in ("source", "."))
+            is_known = None not in first.words and first.name not in ("source", ".")
+            self._pure = self._pure and is_known and not first.writes
             return
         self._sorts.append(_sort(first, commands))
         self._reads(commands, sure=sure and len(commands) == 1 and first.plain)

@@ -206,8 +206,13 @@ _EDITOR_COMMANDS: Mapping[str, Action] = {
     **dict.fromkeys(("str_replace", "insert", "undo_edit"), "edit"),
 }
 
-_TRIALS = ("dry_run", "dryRun", "dry-run", "preview", "simulate", "check_only", "validate_only")
-"""Arguments with which a tool only shows what it would change."""
+_TRIALS = re.compile(
+    r"(?:^|_)(?:dry_?run|preview|simulate|validate|draft|suggest|propose|what_?if|no_?op"
+    r"|(?:check|test|plan|diff|create)_only|no_(?:overwrite|clobber)|if_not_exists|skip_existing)(?:$|_)"
+)
+"""What arguments are called with which a tool only shows what it would change, or may leave it."""
+_EXECUTES = frozenset({"apply", "commit", "confirm", "confirmed", "execute", "overwrite", "persist", "save"})
+"""Arguments by which a tool is told to do what it shows."""
 
 _RANGES = frozenset(
     {
@@ -218,11 +223,12 @@ _RANGES = frozenset(
 """What hosts call the lines of a read, where it is not `offset` and `limit`."""
 
 _ELSEWHERE = re.compile(
-    r"(?:^|_|-)(?:cwd|dir|directory|workdir|folder|root|workspace|project|repo|repository|branch|ref|revision|rev"
-    r"|commit|version|host|server|machine|container|remote)(?:$|_|-)",
-    re.IGNORECASE,
+    r"(?:^|_)(?:cwd|dir|directory|workdir|basedir|folder|root|base|path|workspace|project|repo|repository|owner"
+    r"|org|branch|ref|revision|rev|sha|commit|tag|version|host|server|machine|container|sandbox|remote"
+    r"|environment|env|namespace|bucket|volume|drive|device|site|target|destination)(?:$|_)"
 )
 """What arguments are called that say of which folder, machine or version a file is."""
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[- ]")
 
 _FOLDER = re.compile(r"cwd|dir|folder|path|root", re.IGNORECASE)
 """What the arguments by which a command tool takes its folder are called."""
@@ -273,12 +279,15 @@ def file_operation(
         if isinstance(value, str):
             path = normalise_path(value, cwd)
             break
-    if not path or any(
-        _ELSEWHERE.search(key) and value and key not in paths for key, value in arguments.items()
-    ):
+    others = {_HUMP.sub("_", key).lower(): value for key, value in arguments.items() if key not in paths}
+    if not path or any(value and _ELSEWHERE.search(key) for key, value in others.items()):
         return None
     if action != "read":
-        return None if any(arguments.get(key) for key in _TRIALS) else FileOperation(action, path)
+        is_trial = any(
+            bool(value) if _TRIALS.search(key) else value is False and key in _EXECUTES
+            for key, value in others.items()
+        )
+        return None if is_trial else FileOperation(action, path)
     words = {vocabulary.first_line, vocabulary.line_count, vocabulary.last_line}
     if any(arguments.get(key) is not None for key in (vocabulary.narrowed_by | _RANGES) - words):
         return None
@@ -305,8 +314,9 @@ def lines_asked(vocabulary: Vocabulary, arguments: Mapping[str, Any]) -> tuple[t
     bounds = [arguments.get(key) for key in (vocabulary.line_count, vocabulary.last_line) if key]
     bounds = [value for value in bounds if value is not None]
     known = (*vocabulary.paths, vocabulary.first_line, vocabulary.line_count, vocabulary.last_line)
-    is_bounded = bool(bounds) or any(value and key not in known for key, value in arguments.items())
-    if any(not _is_number(value) or value < 0 for value in bounds):
+    is_narrowed = any(value and key not in known for key, value in arguments.items())
+    is_bounded = bool(bounds) or is_narrowed
+    if is_narrowed or any(not _is_number(value) or value < 0 for value in bounds):
         return (), True
     if start is None or start == 0:
         return (1,), is_bounded

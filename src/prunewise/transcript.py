@@ -349,7 +349,7 @@ class Transcript:
             text,
             is_error=result.is_error,
             flagged=vocabulary.flags_errors,
-            changes=operation is not None and operation.action != "read",
+            changed=operation.path if operation is not None and operation.action != "read" else "",
         )
         reused = call.id in self._by_id
         exchange = Exchange(

@@ -31,6 +31,8 @@ def numbered(first: int, last: int) -> str:
 WHOLE, ANOTHER = rows(1, 40), "".join(f"another file, line {number}\n" for number in range(60))
 READ: Call = ("read", {"path": "a.py"}, WHOLE)
 LATE: Call = ("read", {"path": "a.py", "offset": 3000, "limit": 40}, rows(3000, 3039))
+OTHERWISE: Call = ("read", {"path": "a.py"}, rows(1, 2100).replace("state", "it"))
+"""As much as pi shows at most, so it may go on; and changed meanwhile, so that it holds no line of before."""
 CAT: Call = ("bash", {"command": "cat a.py"}, WHOLE)
 COMMON = ("pi", "anthropic", "openai-chat", "openai-responses", "gemini")
 
@@ -153,6 +155,30 @@ CUT: dict[str, list[Call]] = {
     ],
     "a cat that was cut": [LATE, sh("cat a.py", rows(1, 300) + "\n... [2700 lines omitted] ...\n")],
     "a cat that was cut without a word": [LATE, sh("cat a.py", rows(1, 300))],
+    "a range in an unknown word": [
+        ("read", {"path": "a.py", "between": [500, 540]}, rows(500, 540)),
+        OTHERWISE,
+    ],
+    "a page": [
+        ("read", {"path": "a.py", "page": 6}, rows(500, 540)),
+        ("read", {"path": "a.py", "page": 1}, rows(1, 300)),
+    ],
+    "an end that hides the start": [
+        ("read", {"path": "a.py", "symbol": "step_500"}, rows(500, 540)),
+        ("read", {"path": "a.py", "limit": 300}, rows(1, 300)),
+    ],
+    "a cursor": [
+        ("read", {"path": "a.py", "cursor": "c3"}, rows(500, 540)),
+        OTHERWISE,
+    ],
+    "numbers that are not those asked for": [
+        ("read", {"path": "a.py", "limit": 41}, numbered(500, 540)),
+        ("read", {"path": "a.py"}, numbered(1, 2100).replace("state", "it")),
+    ],
+    "another version": [
+        ("read", {"path": "a.py", "sha": "1f2e"}, rows(1, 40)),
+        OTHERWISE,
+    ],
     "a part by sed": [READ, sh("sed -n '1,20p' a.py", rows(1, 20))],
     "the end by tail": [READ, sh("tail -n +20 a.py", rows(20, 40))],
 }
@@ -214,6 +240,14 @@ COMMANDS: dict[str, list[Call]] = {
         READ,
         sh("cat <<'EOF' > a.py; echo done\nx\nEOF", "bash: a.py: Permission denied\ndone"),
     ],
+    "a heredoc with ||": [READ, sh("cat <<'EOF' > a.py || true\nx\nEOF")],
+    "a heredoc with || behind the file": [READ, sh("cat > a.py <<'EOF' || true\nx\nEOF")],
+    "a heredoc in a pipe": [READ, sh("cat <<'EOF' > a.py | true\nx\nEOF")],
+    "a heredoc in the background": [READ, sh("cat <<'EOF' > a.py &\nx\nEOF")],
+    "a heredoc that may not run": [READ, sh("test -f b.py || cat <<'EOF' > a.py\nx\nEOF")],
+    "a list in the background": [READ, sh("sleep 9 && rm a.py &")],
+    "in the background by itself": [READ, sh("rm a.py", "Command is running in background with ID 3")],
+    "still at it": [READ, sh("rm a.py", "[process still running]")],
 }
 
 FOLDERS: dict[str, list[Call]] = {
@@ -228,6 +262,11 @@ FOLDERS: dict[str, list[Call]] = {
     "at home": [READ, sh("cd && rm a.py", "")],
     "back": [READ, sh("cd - && rm a.py", "")],
     "pushed": [READ, sh("pushd sub && rm a.py", "")],
+    "perhaps, in silence": [READ, sh("[ -d sub ] || cd sub 2>/dev/null; rm a.py")],
+    "perhaps pushed": [READ, sh("make || pushd sub > /dev/null; rm a.py")],
+    "in braces": [READ, sh("{ cd sub; } 2>/dev/null; rm a.py")],
+    "perhaps, in braces": [READ, sh("true || { cd sub; } 2>/dev/null; rm a.py")],
+    "in a loop, in silence": [READ, sh("for d in sub; do cd $d; done 2>/dev/null; rm a.py")],
     "in a condition": [READ, sh("if true; then cd sub; fi; rm a.py", "")],
 }
 
@@ -318,6 +357,35 @@ FAILED = [
     "a.py",
 ]
 
+UNCONFIRMED = [
+    '{"success": true, "changed": false}',
+    '{"success": true, "message": "No changes made"}',
+    '{"ok": true, "dry_run": true}',
+    '{"success": true, "replacements": 0}',
+    '{"success": true, "results": [{"success": false}]}',
+    '[{"success": true}, {"success": false}]',
+    '{"exit_code": 0, "stderr": "cannot write"}',
+    "Diff saved for review",
+    "Edit saved as draft",
+    "Changes staged",
+    "Done: reverted",
+    "Edit applied, then rolled back",
+    "Zero replacements; done",
+    "Replaced 0 occurrences",
+    "Applied 1 of 2 edits",
+    "Successfully validated",
+    "Backup created",
+    "Done. File left as is.",
+    "Completed: the file is locked",
+    "Created a patch at /tmp/a.patch",
+    "Created file a.py.new",
+    "Saved to /tmp/aa.py",
+    "Wrote file\n✗ it went wrong",
+    "Updated a.py\n" + "one more line of a log\n" * 60 + "disk full, so it was restored",
+    "Updated a.py\n@@ -1 +1 @@\n-x\n+y\nError: disk full",
+]
+"""What does not say that a.py was changed, though it says that something was done."""
+
 
 @pytest.mark.parametrize("text", FAILED)
 @pytest.mark.parametrize("policy", ["priced", "documented"])
@@ -331,13 +399,42 @@ def test_a_result_without_a_flag_may_tell_of_a_failure(format: str, policy: str,
         assert claims(format, policy, [read, again], "superseded-file-ops", "dedupe") == set()
 
 
+@pytest.mark.parametrize("text", UNCONFIRMED)
+@pytest.mark.parametrize("format", ["openai-chat", "openai-responses", "gemini", "anthropic"])
+def test_a_change_is_confirmed_for_its_file_and_in_plain_words(format: str, text: str):
+    calls = [READ, ("edit_file", {"path": "a.py", "old": "x", "new": "y"}, text)]
+    assert claims(format, "documented", calls, "superseded-file-ops") == set()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"base": "sub"},
+        {"basePath": "sub"},
+        {"workingDirectory": "sub"},
+        {"branchName": "next"},
+        {"owner": "someone"},
+        {"sandbox": "box"},
+        {"DryRun": True},
+        {"previewOnly": True},
+        {"what_if": 1},
+        {"apply": False},
+        {"no_overwrite": True},
+        {"validate-only": True},
+    ],
+)
+def test_a_change_may_be_one_elsewhere_or_none(more: dict[str, Any]):
+    calls = [READ, ("edit_file", {"path": "a.py", "old": "x", "new": "y", **more}, "ok")]
+    assert claims("openai-chat", "documented", calls, "superseded-file-ops") == set()
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "ok",
         "Done.",
         "File a.py has been updated.",
-        "Successfully replaced text in src/error.py.",
+        "Successfully replaced text in /w/a.py.",
         "Wrote 120 bytes to a.py",
         "Errors: 0. Edited a.py",
         "Edited a.py without errors.",
@@ -352,6 +449,9 @@ def test_a_result_without_a_flag_may_tell_of_a_failure(format: str, policy: str,
         '{"success": true, "error": null}',
         '{"status": "completed"}',
         '{"metadata": {"exit_code": 0}}',
+        '{"success": true, "isError": false, "warnings": [], "data": {"bytes": 12}}',
+        "Edited 2 blocks in '/w/a.py'",
+        "The file a.py has been edited. Here's the result of running `cat -n` on a.py:\n     1\tx\nReview.",
     ],
 )
 @pytest.mark.parametrize("format", COMMON)

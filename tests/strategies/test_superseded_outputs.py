@@ -27,6 +27,7 @@ def stale(*natives: Any):
         ([read("a", "f"), bash("b", "cp g f", "")], {"a": markers.CHANGED_AFTER}),
         ([read("a", "f"), bash("b", "sed -i s/a/b/ f")], {}),  # it succeeds also where nothing matches
         ([bash("a", "cat f g"), edit("b", "f")], {}),
+        ([bash("a", "cat f && echo $(make)"), edit("b", "f")], {}),  # what else it says is not about the file
         ([bash("a", "cat f g"), edit("b", "f"), edit("c", "g")], {"a": markers.CHANGED_AFTER, "b": None}),
         ([write("a", "f"), write("b", "f")], {"a": markers.CHANGED_AGAIN}),
         ([read("a", "f"), edit("b", "f", error=True)], {}),
@@ -57,6 +58,9 @@ def test_step_by_step_it_says_the_same():
         ("exec_command", {"cmd": "rg x"}, "search"),
         ("shell", {"command": ["bash", "-lc", "ls"]}, "list"),
         ("shell", {"command": ["ls"]}, "other"),
+        ("shell", {"command": ["/bin/zsh", "-c", "ls"]}, "list"),
+        ("shell", {"command": ["python", "-c", "ls > a.py"]}, "other"),
+        ("shell", {"command": ["grep", "-c", "rm a.py"]}, "other"),
         ("exec_command", {"cmd": "cat f", "workdir": "/x"}, "read"),
         ("write_stdin", {"chars": ""}, "follow"),
         ("grep_search", {"pattern": "x"}, "search"),

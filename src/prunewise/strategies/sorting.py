@@ -11,6 +11,7 @@ from prunewise.transcript import Exchange, Transcript
 
 _SHELL_WORDS = 3
 """`["bash", "-lc", SCRIPT]`: how a command may come as a list."""
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh"})
 
 _CONTEXT = ("context", "-C", "-A", "-B", "before", "after")
 _MUCH_CONTEXT = 10
@@ -50,7 +51,9 @@ def _command(arguments: Any, vocabulary: tools.Vocabulary) -> str | None:
         command = arguments.get("command")
     if isinstance(command, list):
         words = cast("list[object]", command)
-        command = words[2] if len(words) == _SHELL_WORDS and words[1] in ("-lc", "-c") else None
+        is_script = len(words) == _SHELL_WORDS and words[1] in ("-lc", "-c")
+        is_script = is_script and str(words[0]).rpartition("/")[2] in _SHELLS
+        command = words[2] if is_script else None
     if command is None and isinstance(arguments.get("input"), str):
         found = _IN_A_PROGRAM.findall(arguments["input"])
         command = found[0][1] if len(found) == 1 else None
