@@ -174,3 +174,40 @@ def test_a_fault_of_ours_is_one_line_that_asks_for_a_report(run: Run):
 def test_a_fault_of_ours_shows_its_traceback_when_asked(run: Run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PRUNEWISE_DEBUG", "1")
     assert "Traceback (most recent call last)" in run("plan", "it").err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["plan"],
+        ["plan", "--json"],
+        ["prune"],
+        ["prune", "--prune", "call_1"],
+        ["prune", "--json"],
+        ["prune", "--prune", "nothing\x1b[2J"],
+        ["recall", "#4", "--json"],
+        ["recall", "#9\x1b[2J"],
+        ["benchmark", "--details", "--policy", "documented"],
+        ["benchmark", "--json", "--policy", "documented"],
+        ["benchmark", "--events"],
+        ["calibrate"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_shows_what_a_terminal_would_obey(run: Run, tmp_path: Path, command: list[str]):
+    odd = "\x1b[2J\x1b]0;t\x07\x9b2J\r"
+    (tmp_path / f"pro{odd}ject").mkdir()
+    sample = Sample(tmp_path / f"pro{odd}ject" / f"s{odd}.jsonl", f"/w{odd}")
+    sample.user(f"go{odd}")
+    for number in range(4):
+        sample.call(f"call_{number}", "read", {"path": f"a{odd}.py", "command": odd}, f"text{odd} " * 200)
+    sample.call(f"call{odd}", f"tool{odd}", {"path": f"b{odd}"}, f"text{odd}", failed=True)
+    sample.turns(6)
+    sample.entry(
+        "message", message={"role": "assistant", "model": f"m{odd}", "provider": f"p{odd}", "content": []}
+    )
+    name, *options = command
+    done = run(name, sample.path, *options)
+    shown = done.out + done.err
+    assert shown
+    assert not [one for one in shown if not one.isprintable() and one != "\n"]

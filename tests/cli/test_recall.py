@@ -94,3 +94,33 @@ def test_what_an_encoding_lacks_is_written_as_its_escape(
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
 def test_on_a_terminal_the_last_line_ends(run_on_terminal: RunOnTerminal, outputs: Sample):
     assert run_on_terminal("recall", outputs.path, "#11").shown == "a b\r\n"
+
+
+OBEYED = {
+    "clear screen": "\x1b[2J",
+    "another screen": "\x1b[?1049h",
+    "the title": "\x1b]0;gone\x07",
+    "the clipboard": "\x1b]52;c;cm0gLXJmIC8=\x1b\\",
+    "a colour": "\x1b[31m",
+    "an 8-bit sequence": "\x9b2J",
+    "a bell": "\x07",
+    "back to the line's begin": "\r",
+    "back by one": "\x08",
+    "shift out": "\x0e",
+    "delete": "\x7f",
+    "right to left": "\u202e",
+    "a line separator": "\u2028",
+}
+
+
+@pytest.mark.parametrize("obeyed", OBEYED.values(), ids=OBEYED)
+def test_on_a_terminal_what_it_would_obey_is_shown(
+    run_on_terminal: RunOnTerminal, sample: Sample, obeyed: str
+):
+    sample.user()
+    sample.call("call_1", "bash", {"command": "cat it"}, f"one\ttwo \u3000 caf\u00e9{obeyed}three\nfour")
+    escaped = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in obeyed)
+    shown = run_on_terminal("recall", sample.path, "#4").shown.replace("\r\n", "\n")
+    assert shown == f"one\ttwo \u3000 caf\u00e9{escaped}three\nfour\n"
+    assert obeyed in run_on_terminal("recall", sample.path, "#4:full").shown
+    assert obeyed not in run_on_terminal("recall", sample.path, "#4", "--json").shown.replace("\r\n", "\n")

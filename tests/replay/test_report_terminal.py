@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 from tests.replay.rows import candidate, figures, pair, rich_rows, session
 
+from prunewise import wording
 from prunewise.replay.report import terminal, words
 from prunewise.replay.report.share import anonymous
 from prunewise.replay.report.terminal import render
@@ -329,7 +330,7 @@ def test_there_is_a_summary_where_nothing_counts(rows: list[Row]):
 def test_control_characters_do_not_reach_the_terminal():
     row = pair("a\x1b[31m\n.jsonl", 100, 120, 1, candidates=(candidate(),))
     assert "\x1b" not in written([row])
-    assert words.one_line("a\x1b\n") == "a\\x1b\\n"
+    assert wording.one_line("a\x1b\n") == "a\\x1b\\n"
 
 
 @pytest.mark.parametrize(

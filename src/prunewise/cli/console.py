@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import click
 
+from prunewise.wording import one_line
+
 if TYPE_CHECKING:  # rich takes a while to import, and JSON does without it
     from rich.console import Console, RenderableType
     from rich.text import Text
@@ -71,13 +73,6 @@ def complain(line: str) -> None:
     if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - as above
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{one_line(line)}\n")
-
-
-def one_line(text: str) -> str:
-    """The text with everything that cannot be seen, or would move the cursor, as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def cell(text: str) -> str:

@@ -50,7 +50,7 @@ def install(*, project: bool, policy: str | None, masking: bool | None, as_json:
         document = {"path": str(done.path), "changed": done.changed, "because": done.because}
         console.write_json({**document, "warnings": warnings, **msgspec.to_builtins(done.halves)})
         return
-    click.echo(f"{'Installed' if done.changed else 'Installed already'}: {done.path}")
+    click.echo(console.one_line(f"{'Installed' if done.changed else 'Installed already'}: {done.path}"))
     click.echo(f"{_on(done.halves)}, since {done.because}.")
     for warning in warnings:
         click.echo(console.one_line(f"Warning: {warning}."))
@@ -78,7 +78,7 @@ def uninstall(*, project: bool, as_json: bool) -> None:
     if as_json:
         console.write_json({"path": str(path), "changed": was_there})
         return
-    click.echo(f"{'Removed' if was_there else 'Nothing to remove'}: {path}")
+    click.echo(console.one_line(f"{'Removed' if was_there else 'Nothing to remove'}: {path}"))
 
 
 @pi.command(short_help="Say whether it works, and what is wrong.", epilog="Example: prunewise pi doctor")

@@ -10,6 +10,7 @@ from prunewise import recall as recalling
 from prunewise.cli import console
 from prunewise.cli.completion import SessionPath, references
 from prunewise.cli.sessions import opened
+from prunewise.wording import visible
 
 
 @click.command(
@@ -26,7 +27,7 @@ def recall(*, session: Path, reference: str, as_json: bool) -> None:
 
     SESSION is a session file of pi. REF is #LINE or an entry's id; in a shell, put it in quotes. Of a
     long output this prints the beginning; with :full behind REF it prints all of it, exactly as it is
-    stored.
+    stored. On a terminal, without :full, what a terminal would obey is shown as an escape.
     """
     store = opened(session)
     text = recalling.recall(store, reference)
@@ -42,7 +43,9 @@ def recall(*, session: Path, reference: str, as_json: bool) -> None:
             }
         )
     else:
-        console.write(text)
-        if console.is_terminal() and not text.endswith("\n"):
+        on_terminal = console.is_terminal()
+        full = reference.strip().endswith(recalling.FULL)
+        console.write(visible(text) if on_terminal and not full else text)
+        if on_terminal and not text.endswith("\n"):
             console.write("\n")
     console.warn(store.warnings)

@@ -10,6 +10,7 @@ import pytest
 from tests.hosts.pi.support import LONG, Talk
 
 from prunewise.errors import PrunewiseError
+from prunewise.hosts.pi import protocol
 from prunewise.hosts.pi.commands import COMPLETIONS
 from prunewise.hosts.pi.protocol import AnswerParams, Append, Confirm, Input, Select
 from prunewise.replay import outcome
@@ -342,3 +343,12 @@ def test_every_completion_is_understood(session: Talk):
             if not args.endswith("="):
                 for action in session.command(f"/{name} {args}", ui=False):
                     assert action.level != "error"
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "\x1b]52;c;x\x07", "\x9b2J", "a\rb", "\x08", "\u202e"])
+def test_nothing_that_a_terminal_would_obey_is_shown(text: str):
+    escaped = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    assert protocol.Say(f"one\n{text}").text == f"one\n{escaped}"
+    assert protocol.Note("key", text, "warning").text == escaped
+    asked = protocol.Confirm(text, f"{text}\ttwo")
+    assert (asked.title, asked.message) == (escaped, f"{escaped}\ttwo")

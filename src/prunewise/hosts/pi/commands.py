@@ -32,7 +32,7 @@ from prunewise.pruner import Projected
 from prunewise.replay import outcome
 from prunewise.settings import Value, from_text, get, setting, shown
 from prunewise.transcript import TOOL_INPUT
-from prunewise.wording import count
+from prunewise.wording import count, one_line
 
 Dialog = Generator[Action, Any, None]
 
@@ -391,4 +391,4 @@ def _what(part: Listed) -> str:
     if len(about) > _LONGEST:
         about = f"{about[: _LONGEST // 3]}…{about[-2 * _LONGEST // 3 :]}"
     what = "input of " if part.kind == TOOL_INPUT else ""
-    return f"{what}{call.name} {about}"
+    return one_line(f"{what}{call.name} {about}")

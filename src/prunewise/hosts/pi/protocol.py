@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from prunewise.hosts.pi.prices import Model
+from prunewise.wording import visible
 
 VERSION = 1
 """Of the protocol; an extension and an engine of different versions do not work together."""
@@ -138,12 +139,22 @@ class Custom(Struct, frozen=True, rename="camel"):
     data: dict[str, Any]
 
 
+def _safe(shown: Struct, *fields: str) -> None:
+    """Make texts that are shown harmless: they may hold what a session, a path or an error says."""
+    for field in fields:
+        msgspec.structs.force_setattr(shown, field, visible(getattr(shown, field)))
+
+
 class Note(Struct, frozen=True):
     """Something to tell the user, once a session for each `key`."""
 
     key: str
     text: str
     level: Level = "info"
+
+    def __post_init__(self) -> None:
+        """Show no text that a terminal would obey."""
+        _safe(self, "text")
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
@@ -212,6 +223,10 @@ class Say(Struct, frozen=True, tag="say"):
     text: str
     level: Level = "info"
 
+    def __post_init__(self) -> None:
+        """Show no text that a terminal would obey."""
+        _safe(self, "text")
+
 
 class Select(Struct, frozen=True, tag="select"):
     """Let the user pick; the answer is one of the options, or null."""
@@ -225,6 +240,10 @@ class Confirm(Struct, frozen=True, tag="confirm"):
 
     title: str
     message: str
+
+    def __post_init__(self) -> None:
+        """Show no text that a terminal would obey."""
+        _safe(self, "title", "message")
 
 
 class Input(Struct, frozen=True, tag="input"):

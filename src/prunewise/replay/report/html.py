@@ -19,9 +19,10 @@ from prunewise.replay.report import plots, words
 from prunewise.replay.report.plots import Plot
 from prunewise.replay.report.share import Sharing
 from prunewise.replay.report.summary import Summary, saved, summary
-from prunewise.replay.report.words import NOT_KNOWN, count, number, one_line, short
+from prunewise.replay.report.words import NOT_KNOWN, count, number, short
 from prunewise.replay.results import ErrorRow, Row, SessionRow
 from prunewise.replay.totals import LONG, NONE, Block, Cost, Lost, PolicyTotals, Totals, percent, signed
+from prunewise.wording import one_line
 
 MOST_TIMELINES = 6
 """How many sessions are shown call by call."""

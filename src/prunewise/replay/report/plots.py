@@ -25,9 +25,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from prunewise.replay.policies import CEILING, OPTIMAL, label
 from prunewise.replay.report.summary import saved, span
-from prunewise.replay.report.words import count, number, one_line, short
+from prunewise.replay.report.words import count, number, short
 from prunewise.replay.timeline import Series, Timeline
 from prunewise.replay.totals import NONE, Lost, PolicyTotals, Totals, percent
+from prunewise.wording import one_line
 
 WIDE, NARROW = 920, 350
 """In CSS pixels."""

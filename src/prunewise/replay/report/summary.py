@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from prunewise.formats.detect import READERS
 from prunewise.replay.policies import can_be_chosen, label
-from prunewise.replay.report.words import NOT_KNOWN, YOURS, client, count, money, one_line, short
+from prunewise.replay.report.words import NOT_KNOWN, YOURS, client, count, money, short
 from prunewise.replay.totals import (
     FEWEST,
     HEAVY,
@@ -21,6 +21,7 @@ from prunewise.replay.totals import (
     Totals,
     percent,
 )
+from prunewise.wording import one_line
 
 SWITCHES = {
     "documented": "prunewise pi install --policy documented --no-masking",

@@ -15,9 +15,10 @@ from rich.text import Text
 from prunewise.replay.policies import CEILING, OPTIMAL, label
 from prunewise.replay.report import words
 from prunewise.replay.report.summary import Summary, saved, span, summary
-from prunewise.replay.report.words import NOT_KNOWN, count, number, one_line, short
+from prunewise.replay.report.words import NOT_KNOWN, count, number, short
 from prunewise.replay.sweep import Threshold
 from prunewise.replay.totals import NONE, Block, Cost, Lost, PolicyTotals, Totals, percent, signed
+from prunewise.wording import one_line
 
 _MOST_TOOLS = 8
 _MOST_SESSIONS = 5

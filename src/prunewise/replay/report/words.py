@@ -37,11 +37,6 @@ def money(dollars: float) -> str:
     return text if dollars >= 0 or not any(one in text for one in "123456789") else f"-{text}"
 
 
-def one_line(text: str) -> str:
-    """The text with everything that cannot be seen, or would move the cursor, as an escape."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-
-
 def number(value: float | None, digits: int = 0) -> str:
     """A number with its thousands set off."""
     if value is None or math.isnan(value):
