@@ -137,14 +137,17 @@ def basis(totals: Totals) -> Iterable[str]:
 
 
 CAVEATS = (
-    "Recalls are a lower bound: no model was run, and what was used in thought alone leaves no trace.",
     (
-        "The providers' rules take clients to set breakpoints behind the system prompt and at the end of a "
-        "request; where any unchanged beginning stays cached instead, the suffix model holds."
+        "No model was run. Everything that may have been needed again is charged, but what was used in "
+        "thought alone leaves no trace."
     ),
     (
-        "Costs are those of the input, in base input tokens; what the model writes is the same under all "
-        "policies, but for what recalls make it write, which is charged to them."
+        "Clients are taken to set cache breakpoints behind the system prompt and at the end of a request, as "
+        "providers ask for."
+    ),
+    (
+        "Costs are those of the input. What the model writes is taken to be the same under all policies, but "
+        "for what recalls make it write, which is charged to them."
     ),
 )
 """What a reader must know of all figures."""
