@@ -48,9 +48,6 @@ _TEST_NAMES = frozenset(
     {"pytest", "jest", "vitest", "mocha", "tsc", "eslint", "biome", "ruff", "mypy", "tox"}
 )
 _QUIET = frozenset({"cd", "export", "set", "true", "echo", "printf", "source", ".", "sleep", "pwd", "unset"})
-_FILTERS = frozenset(
-    {"head", "tail", "grep", "egrep", "rg", "sort", "uniq", "wc", "cut", "tr", "awk", "sed", "nl", "cat"}
-)
 _PREFIXES = frozenset({"sudo", "env", "time", "nice", "nohup", "command", "timeout", "stdbuf", "xvfb-run"})
 
 _SED_LINES = re.compile(r"(\d+)(?:,(\d+|\$))?p")

@@ -40,7 +40,6 @@ from prunewise.replay.needs import (
     need_events,
     needs_of,
     old_lines,
-    rare_in,
     uncommon,
 )
 from prunewise.replay.policies import POLICIES, Conversation
@@ -100,16 +99,10 @@ def test_what_a_name_is(text: str, expected: set[str]):
     assert names(text) == expected
 
 
-def test_without_a_table_the_words_of_the_trade_are_not_rare():
+def test_the_words_of_the_trade_are_not_rare():
     assert [uncommon(word) for word in ("TypeScript", "node_modules", "src/index.ts", "frobnicate_all")] == [
         False, False, False, True,
     ]  # fmt: skip
-
-
-def test_with_a_table_rare_is_what_few_repositories_have():
-    rare = rare_in({"parse_header": 3, "parse_footer": 2})
-    assert [rare(word) for word in ("parse_header", "parse_footer", "parse_nothing")] == [False, True, True]
-    assert [rare_in({"parse_header": 3}, most=3)("parse_header")] == [True]
 
 
 # ---- lines

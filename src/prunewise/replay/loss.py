@@ -86,18 +86,6 @@ class Tally(msgspec.Struct, frozen=True):
             self.sessions + other.sessions,
         )
 
-    def per_100_blocks(self, counts: Mapping[NeedKind, int]) -> float:
-        """How many of these (`faults` or `recalls`) there are for each 100 parts that were cut."""
-        return _ratio(100 * sum(counts.values()), self.blocks)
-
-    def per_million_tokens(self, counts: Mapping[NeedKind, int]) -> float:
-        """How many of these there are for each million tokens that were taken out."""
-        return _ratio(1_000_000 * sum(counts.values()), self.tokens)
-
-    def per_session(self, counts: Mapping[NeedKind, int]) -> float:
-        """How many of these there are for each session."""
-        return _ratio(sum(counts.values()), self.sessions)
-
 
 class Loss(msgspec.Struct, frozen=True):
     """What one policy lost in one epoch."""
@@ -305,14 +293,6 @@ def _shown(kept: str, read: Callable[[str], set[str]]) -> frozenset[str]:
     return frozenset(read(kept))
 
 
-def _by_place(cuts: Iterable[Cut]) -> dict[tuple[int, int], list[Cut]]:
-    """The cuts of each part, the first first."""
-    found: dict[tuple[int, int], list[Cut]] = {}
-    for cut in sorted(cuts, key=lambda cut: (cut.call, cut.position, cut.part)):
-        found.setdefault((cut.position, cut.part), []).append(cut)
-    return found
-
-
 def _counted(kinds: Iterable[NeedKind]) -> dict[NeedKind, int]:
     found = Counter(kinds)
     return {kind: found[kind] for kind in KINDS}
@@ -320,10 +300,6 @@ def _counted(kinds: Iterable[NeedKind]) -> dict[NeedKind, int]:
 
 def _summed(one: Mapping[NeedKind, int], other: Mapping[NeedKind, int]) -> dict[NeedKind, int]:
     return {kind: one.get(kind, 0) + other.get(kind, 0) for kind in KINDS}
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
 
 
 # --------------------------------------------------------------- policies at equal tokens
@@ -382,9 +358,12 @@ def _matched(epoch: Epoch, cuts: Iterable[Cut], name: str, rank: _Rank) -> tuple
 
 def _removed_at(cuts: Iterable[Cut]) -> list[tuple[int, int]]:
     """LLM calls and the tokens that go at each, in order."""
+    firsts: dict[_Part, Cut] = {}
+    for cut in sorted(cuts, key=lambda cut: cut.call):
+        firsts.setdefault((cut.position, cut.part), cut)
     found: Counter[int] = Counter()
-    for standing in _by_place(cuts).values():
-        found[standing[0].call] += standing[0].removed
+    for cut in firsts.values():
+        found[cut.call] += cut.removed
     return sorted(found.items())
 
 

@@ -164,22 +164,8 @@ def names(text: str) -> set[str]:
     return found
 
 
-def rare_in(groups: Mapping[str, int], most: int = 2) -> Callable[[str], bool]:
-    """A test for rare names by a table: for each name, how many repositories (or sessions) have it.
-
-    Args:
-        groups: the table; a name that is not in it is rare.
-        most: how many may have it.
-    """
-
-    def rare(name: str) -> bool:
-        return groups.get(name, 0) <= most
-
-    return rare
-
-
 def uncommon(name: str) -> bool:
-    """The test for rare names where there is no table: the shipped words of the trade are not rare."""
+    """Whether a name is rare: the shipped words of the trade are not."""
     return name not in _common()
 
 
