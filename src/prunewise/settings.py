@@ -279,8 +279,8 @@ SETTINGS: tuple[Setting, ...] = (
         "policy",
         _choice("documented", "priced"),
         "What decides: `documented` prunes what the three strategies find, behind the break-even gate; "
-        "`priced` shortens large outputs before they are first sent, and cuts old "
-        "outputs when the cache's prices say that it pays.",
+        "`priced` cuts outputs that the model has had in full, when the cache's prices say that it pays, and "
+        "leaves out repeats and noise before they are first sent.",
         command="/context-pruning policy priced",
     ),
     Setting(

@@ -173,8 +173,8 @@ def _group(proposal: Proposal) -> tuple[str, str]:
 
 
 _NOTHING_PRICED = (
-    "Nothing is proposed: the priced policy would cut nothing at this moment. What it shortens before it is "
-    "first sent, and what it cuts on the way, `prunewise benchmark` shows."
+    "Nothing is proposed: the priced policy would cut nothing at this moment. `prunewise benchmark` shows "
+    "what it would have left out in the course of the session."
 )
 
 

@@ -1,8 +1,8 @@
 """The engine under the priced policy: two lanes, what the cache holds, and when a cut pays.
 
-The free lane acts on what has never been sent: it shortens large outputs, and lets an output that is in
-view already point there. The paid lane cuts behind, batched and rarely: what is old, repeated,
-superseded or failed, where the prices say that it pays. Decisions are made once and stand, as ever.
+The free lane acts on what has never been sent: it leaves out what is proven to be noise, and lets an output
+that is in view already point there. The paid lane takes out what the model has had in full and what is old,
+repeated, superseded or failed, in batches, where the prices say that it pays. A decision stands once made.
 """
 
 from __future__ import annotations
