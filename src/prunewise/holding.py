@@ -115,12 +115,13 @@ def holding(exchange: Exchange, operation: FileOperation, vocabulary: Vocabulary
     while rows and _CLOSING.fullmatch(rows[-1]):
         rows.pop()
     numbers, bare = _numbered(rows)
-    if numbers and numbers[0] not in firsts:  # the file's own, or not the lines that were asked for
-        numbers, bare, firsts = [], rows, ()
+    if numbers and (len(bare) < len(numbers) or numbers[0] not in firsts):
+        numbers, bare, firsts = [], rows, ()  # the file's own, or not the lines that were asked for
     count = len(numbers) or len(rows)
     most = vocabulary.longest_read
     is_open = (
         not is_bounded
+        and not numbers  # no host that tells this numbers lines: another tool has the name
         and most is not None
         and 0 < len(rows) < most[0]
         and len(text.encode("utf-8", "replace")) < most[1]
@@ -142,8 +143,8 @@ def _lines(rows: list[str]) -> str:
 
 
 def _numbered(rows: list[str]) -> tuple[list[int], list[str]]:
-    """The line numbers that a host put before the lines, and the lines without them. No numbers where the
-    rows are not numbered through.
+    """The line numbers that a host put before the lines, and the lines without them; numbers without lines
+    where a later row has another number, or none.
     """
     at = 0
     while at < len(rows) and _FRAME.fullmatch(rows[at]) and not _NUMBERED.fullmatch(rows[at]):
@@ -153,7 +154,7 @@ def _numbered(rows: list[str]) -> tuple[list[int], list[str]]:
     for row in rows[at:]:
         found = _NUMBERED.fullmatch(row)
         if found is None or (numbers and int(found[1]) != numbers[-1] + 1):
-            return [], rows
+            return (numbers, []) if len(numbers) > 1 else ([], rows)
         numbers.append(int(found[1]))
         bare.append(found[2])
     return (numbers, bare) if numbers else ([], rows)

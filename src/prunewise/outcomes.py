@@ -15,8 +15,8 @@ Outcome = Literal["failed", "doubtful", "succeeded"]
 """`failed`: its host flags it, or its exit code says so. `doubtful`: it may have failed."""
 
 _EXIT_CODE = re.compile(
-    r"^\W*(?:(?:the )?(?:process|command) )?(?:exited with |exit(?:ed)? )(?:exit )?(?:code|status)\b"
-    r"[ :=]*(-?\d+)\W*$",
+    r"^\W*(?:(?:the )?(?:process|command) )?(?:(?:exited|terminated|finished|failed) with |exit(?:ed)? )"
+    r"(?:exit )?(?:code|status)\b[ :=]*(-?\d+)\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _HEADER = 400
@@ -25,11 +25,11 @@ _OUTPUT = re.compile(r"^(?:Total output lines: \d+\n)?Output:", re.MULTILINE)
 """Where Codex's header ends."""
 
 _FAILS = re.compile(
-    r"\W*(?:(?:tool_use_)?error|fatal|fail(?:ed|ure)|exception|panic|abort(?:ed)?|cancel(?:l?ed)?)"
+    r"\W*(?:(?:tool_use_)?error|err|fatal|killed|fail(?:ed|ure)|exception|panic|abort(?:ed)?|cancel(?:l?ed)?)"
     r"(?:[:\s!.,>\])]|$)"
     r"|\W*[\w.]*(?:error|exception)(?: \[[^\]]*\])?[:(]"
     r"|\W*traceback \(most recent"
-    r"|\W*(?-i:E[A-Z]{3,})\b[:, ]"
+    r"|\W*(?-i:E(?:[A-Z]{3,}|RR_\w+))\b(?:[:, ]|$)"
     r"|[^\w\n]*[❌✗✘⛔🚫⚠✖]"
     r"|(?:[\w./-]+: ){1,3}.*(?:cannot|can't|denied|no such|not |fail|invalid|unable|refus|illegal|usage)",
     re.IGNORECASE,
@@ -45,7 +45,10 @@ _DENIES = re.compile(
     r"\b(?:not|no|none|nothing|never|without|cannot|unable|fail\w*|errors?|denied|deny|reject\w*|refus\w*"
     r"|declin\w*|unchanged|invalid|illegal|unknown|unsupported|abort\w*|cancel\w*|skipp\w*|ignored|missing"
     r"|conflict\w*|timed? ?-?out|interrupt\w*|dry[- ]?run|would|pending|preview|simulat\w*|queued|stale"
-    r"|already|identical|no-?op|revert\w*|rolled|restored|partial\w*|blocked|forbidden|must|should|please|instead|too|expected|ambiguous|multiple"
+    r"|already|identical|no-?op|revert\w*|rolled|restored|partial\w*|outside"
+    r"|terminated|dumped|suppress\w*|redacted|cleared|cached|see (?:above|previous|earlier)|out of memory"
+    r"|is a directory|rate limit\w*"
+    r"|blocked|forbidden|must|should|please|instead|too|expected|ambiguous|multiple"
     r"|mismatch\w*|but|same|since|again|before|proposed|propose|await\w*|approv\w*|confirm|read-?only|errno|matches"
     r"|0 (?:replacement|change|edit|occurrence|match|line|byte|file)\w*)\b|n't\b",
     re.IGNORECASE,
