@@ -108,7 +108,7 @@ class Mask(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Masking(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Masking has engaged and replaced these; or it has ended, and begins again from raw."""
+    """Masking engaged and replaced these outputs; or it ended, and nothing is masked any more."""
 
     engaged: bool
     masks: tuple[Mask, ...] = ()
@@ -120,7 +120,7 @@ class Masking(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class SentWhole(msgspec.Struct, frozen=True, rename="camel"):
-    """Requests that the host sent without any edit, whatever stood: the engine was late, or was not there."""
+    """Requests that the host sent without any edit, because the engine was late or not running."""
 
     request_ids: tuple[str, ...]
     """For each the id of its last message."""
@@ -266,16 +266,16 @@ def fold(entries: Iterable[Entry]) -> Ledger:
         standing.setdefault(decision.target, decision)
     restored = {target for key in restored_keys if (target := target_of(key, decided)) is not None}
     return Ledger(
-        standing,
-        frozenset(restored - standing.keys()),
-        tuple(active.values()),
-        tuple(savings),
-        engaged,
-        raw_tokens,
-        masks,
-        request_id,
-        frozenset(markers),
-        frozenset(sent_whole),
+        standing=standing,
+        restored=frozenset(restored - standing.keys()),
+        active=tuple(active.values()),
+        savings=tuple(savings),
+        engaged=engaged,
+        raw_tokens=raw_tokens,
+        masks=masks,
+        request_id=request_id,
+        markers=frozenset(markers),
+        sent_whole=frozenset(sent_whole),
     )
 
 

@@ -210,7 +210,7 @@ _TRIALS = re.compile(
     r"(?:^|_)(?:dry_?run|preview|simulate|validate|draft|suggest|propose|what_?if|no_?op"
     r"|(?:check|test|plan|diff|create)_only|no_(?:overwrite|clobber)|if_not_exists|skip_existing)(?:$|_)"
 )
-"""What arguments are called with which a tool only shows what it would change, or may leave it."""
+"""Names of arguments with which a tool only shows what it would change, or may not change it."""
 _EXECUTES = frozenset({"apply", "commit", "confirm", "confirmed", "execute", "overwrite", "persist", "save"})
 """Arguments by which a tool is told to do what it shows."""
 
@@ -227,11 +227,11 @@ _ELSEWHERE = re.compile(
     r"|org|branch|ref|revision|rev|sha|commit|tag|version|host|server|machine|container|sandbox|remote"
     r"|environment|env|namespace|bucket|volume|drive|device|site|target|destination)(?:$|_)"
 )
-"""What arguments are called that say of which folder, machine or version a file is."""
+"""Names of arguments that say which folder, machine or version a file is in."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[- ]")
 
 _FOLDER = re.compile(r"cwd|dir|folder|path|root", re.IGNORECASE)
-"""What the arguments by which a command tool takes its folder are called."""
+"""Names of arguments by which a command tool takes its folder."""
 
 
 def names_folder(argument: str) -> bool:

@@ -18,11 +18,11 @@ from prunewise.prices import Rates
 RECALL_TOKENS = 150
 """What a model writes to ask for a recall."""
 RECALLED_STAYS = 10
-"""For so many LLM calls at least what a recall brought back stays."""
+"""The fewest LLM calls for which a recalled output stays."""
 _TRUSTED = 2
-"""For so many LLM calls what has gone is taken for what may have to come back all together."""
+"""The number of LLM calls after a cut during which all that it took out may have to come back at once."""
 _FORGOTTEN = 0.001
-"""Below this likelihood a recall is not reckoned with any more."""
+"""Recalls less likely than this are ignored."""
 
 
 def asking_price(rates: Rates, context: float, size: float) -> float:
@@ -56,7 +56,7 @@ class Taken(msgspec.Struct, frozen=True):
     born: int
     """The request that its message was first in, counted from 0."""
     call: int
-    """The request that went out without it first."""
+    """The first request that went out without it."""
     removed: float
     """In tokens."""
     size: int
@@ -135,11 +135,11 @@ class Account:
         self._recalled.add(target)
 
     def restored(self, target: Target) -> None:
-        """A decision stands no longer."""
+        """A decision no longer stands."""
         self._out.pop(target, None)
 
     def expected(self, call: int) -> float:
-        """How many recalls there should have been until this LLM call, by what was known beforehand."""
+        """How many recalls the hazards predict up to this LLM call."""
         return sum(
             one.hazard.at(one.call - one.born) - one.hazard.at(call - one.born)
             for one in self._out.values()
@@ -151,8 +151,8 @@ class Account:
     ) -> tuple[float, float]:
         """What recalls of what has gone may still cost: the mean and the variance.
 
-        Only what fades counts: what is needed long after is paid by what was saved until then. `level` gives
-        by how many times a hazard has turned out higher.
+        Only the part of a hazard that fades counts: by the time of a later recall, the cut has saved enough
+        to pay for it. `level` gives the factor by which to raise a hazard.
         """
         mean = variance = 0.0
         for one in self._unrecalled():

@@ -1,8 +1,8 @@
 """Whether masking has engaged in a conversation: the state that the pure functions of `masking` need.
 
-Masking engages by what messages and ledger say of the context, so that another process would have it
-engage too. The compaction check may know more: a usage that answered a request of this pruner counts, and
-so does what was out of that request and is back since.
+Masking engages by the context size that messages and ledger give, so that another process would engage it
+at the same point. The compaction check may know more: a usage that answered a request of this pruner counts,
+and so does what was out of that request and is back since.
 """
 
 from __future__ import annotations

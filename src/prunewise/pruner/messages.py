@@ -87,8 +87,8 @@ class Messages:
         return messages
 
     def _identified(self, message: Message) -> Message:
-        """The message; one with outputs under an id made of them, which it keeps where earlier ones go, and
-        which no other output ever has.
+        """The message. One with outputs gets an id derived from them: it keeps that id when earlier messages
+        go, and no other message ever gets it.
         """
         outputs = [part for part in message.parts if type(part) is ToolResult or type(part) is Shell]
         if not outputs:

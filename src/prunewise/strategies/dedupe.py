@@ -1,7 +1,7 @@
 """Deduplication: the same tool called again with canonically identical arguments.
 
-Of each group the newest stays, and where that one failed the newest that may not have, where that one may
-have failed the newest successful one, and where that one was cut short the newest whole one.
+Of each group up to four stay: the newest, the newest that is not known to have failed, the newest successful
+one, and the newest successful one that was not cut short.
 
 Says nothing about content: two outputs of one call may differ.
 """

@@ -28,7 +28,7 @@ class _Claim(msgspec.Struct):
     changes: frozenset[str] = frozenset()
     """The files that it has certainly changed."""
     about: frozenset[str] = frozenset()
-    """The files that its whole output is about: with a change of all of them it is stale."""
+    """The files that its output is about: once all of them have changed, it is stale."""
     held: Holding | None = None
 
     @property
@@ -81,8 +81,8 @@ class Superseded:
         )
 
     def _take(self, claim: _Claim, transcript: Transcript) -> Iterator[Stale]:
-        """What this one supersedes, and what has superseded it: results may come in another order than
-        their calls.
+        """What this claim makes stale, itself included: results may arrive in another order than their
+        calls.
         """
         for path in claim.changes:
             self._changed[path] = max(claim.order, self._changed.get(path, -1))
