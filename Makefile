@@ -48,8 +48,17 @@ $(E2E): tests/e2e/package.json tests/e2e/package-lock.json | $(STAMP)
 	  PATH="$$node/bin:$$PATH" "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error
 	@touch $@
 
+# The server that the tests of stores start. Without it, and without the right to install it, they are skipped.
+.PHONY: postgresql
+postgresql:
+	@if [ -z "$$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] && ! command -v initdb >/dev/null && \
+	    [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends postgresql \
+	    || echo "PostgreSQL cannot be installed: tests that need it are skipped" >&2; \
+	fi
+
 # Most tests do without: they are installed for a run of all tests, or where TESTS names the folder.
-PROGRAMS := $(if $(TESTS),$(if $(findstring e2e,$(TESTS)),$(E2E)),$(E2E))
+PROGRAMS := $(if $(TESTS),$(if $(findstring e2e,$(TESTS)),$(E2E)) $(if $(findstring stores,$(TESTS)),postgresql),$(E2E) postgresql)
 
 demo: $(STAMP)
 	$(BIN)/prunewise plan examples/session.jsonl

@@ -27,7 +27,7 @@ from tests.histories import CWD, SETTINGS, PiFile, encoded, entry_id
 from prunewise import Policy, Pruner, errors, ledger, markers, recall
 from prunewise.formats.pi import PiFormat
 from prunewise.pruner import Projected
-from prunewise.stores import Store
+from prunewise.stores import Store, Writes
 from prunewise.stores.memory import Memory
 from prunewise.stores.pi_session import PiSession
 from prunewise.transcript import SHELL_OUTPUT, TOOL_INPUT, TOOL_RESULT, Message
@@ -52,7 +52,7 @@ def copied(store: Memory) -> Memory:
     """Another process's view of the same ledger and originals."""
     other = Memory(store.conversation, store.ledger())
     for reference, original in store._originals.items():
-        other.keep(reference, original)
+        other.commit(Writes({reference: original}))
     return other
 
 

@@ -8,7 +8,7 @@ from tests.stores.sessions import IMAGE, Log, decision
 from prunewise import markers
 from prunewise.errors import RecallError
 from prunewise.recall import FULL, LIMIT, recall, recall_parts
-from prunewise.stores import Original
+from prunewise.stores import Original, Writes
 from prunewise.stores.memory import Memory
 from prunewise.stores.pi_session import PiSession
 from prunewise.tokens import utf16_length
@@ -18,7 +18,7 @@ from prunewise.transcript import TOOL_INPUT, Image, Text
 def keeping(*content: str | Image, **more: object) -> Memory:
     store = Memory()
     parts = tuple(Text(part) if isinstance(part, str) else part for part in content)
-    store.keep("c1", Original("m1", "read", parts, **more))  # pyright: ignore[reportArgumentType]
+    store.commit(Writes({"c1": Original("m1", "read", parts, **more)}))  # pyright: ignore[reportArgumentType]
     return store
 
 
@@ -109,7 +109,7 @@ LOOK_ALIKES = [
 @pytest.mark.parametrize("form", ["c1", "c1:full"])
 def test_an_output_that_looks_like_a_marker_is_itself(text: str, form: str):
     store = keeping(text)
-    store.keep("c2", Original("m2", "bash", (Text("another"),)))
+    store.commit(Writes({"c2": Original("m2", "bash", (Text("another"),))}))
     assert recall(store, form) == text
 
 

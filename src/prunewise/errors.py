@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+class PrunewiseWarning(UserWarning):
+    """Something went wrong, and things go on without it; said once."""
+
+
 class PrunewiseError(Exception):
     """The root of every error that prunewise raises on purpose."""
 
@@ -17,6 +21,10 @@ class SettingsError(PrunewiseError):
 
 class RecallError(PrunewiseError):
     """A recall reference that does not lead to an output."""
+
+
+class ConflictError(PrunewiseError):
+    """Another process has added to the ledger since it was read, so nothing was written."""
 
 
 class RefusedError(PrunewiseError):

@@ -61,7 +61,6 @@ def copied(store: Memory) -> Memory:
     """What another process would have of a store."""
     other = Memory(store.conversation, copy.deepcopy(list(store.ledger())))
     other._originals.update(store._originals)
-    other._of_call.update(store._of_call)
     return other
 
 

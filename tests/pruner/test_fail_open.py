@@ -1,7 +1,7 @@
 """Whatever goes wrong, the request goes out, and it is said once."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from tests.pruner.support import EAGER, HUGE, MASKING, conversation, names, plac
 from prunewise import Policy, Pruner, ledger, recall
 from prunewise.formats.pi import PiFormat
 from prunewise.pruner import Projected, PrunewiseWarning
-from prunewise.stores import Original
+from prunewise.stores import Writes
 from prunewise.stores.memory import Memory
 from prunewise.transcript import Message
 
@@ -42,13 +42,9 @@ class Failing(Memory):
         self._fail("reference")
         return None if self.on and self.what == "no reference" else super().reference(message, call_id)
 
-    def keep(self, reference: str, original: Original) -> None:
-        self._fail("keep")
-        super().keep(reference, original)
-
-    def append(self, entries: Iterable[ledger.Entry]) -> None:
-        self._fail("append")
-        super().append(entries)
+    def commit(self, writes: Writes) -> None:
+        self._fail("commit")
+        super().commit(writes)
 
     def ledger(self) -> Sequence[ledger.Entry]:
         if hasattr(self, "_read_once"):
@@ -57,7 +53,7 @@ class Failing(Memory):
         return super().ledger()
 
 
-@pytest.mark.parametrize("what", ["append", "keep", "reference", "ledger"])
+@pytest.mark.parametrize("what", ["commit", "reference", "ledger"])
 def test_what_a_store_cannot_do_leaves_the_request_as_it_was_and_is_said_once(what: str):
     store = Failing(what)
     pruner = pruner_of(store)
@@ -85,7 +81,7 @@ def test_a_store_that_promises_no_reference_gets_no_markers():
 
 
 def test_what_stands_goes_on_standing_where_new_decisions_cannot_be_recorded():
-    store = Failing("append")
+    store = Failing("commit")
     store.on = False
     pruner = pruner_of(store)
     history = twice_read()
@@ -104,10 +100,10 @@ def test_what_stands_goes_on_standing_where_new_decisions_cannot_be_recorded():
 
 
 def test_masking_whose_originals_cannot_be_kept_sends_the_original():
-    store = Failing("keep")
+    store = Failing("commit")
     history = flat(user(), bash("c1", "make", HUGE), user())
     pruner = pruner_of(store, MASKING)
-    with pytest.warns(PrunewiseWarning, match="no keep"):
+    with pytest.warns(PrunewiseWarning, match="no commit"):
         done = pruner.project(history, window=1000, reserve=100)
     assert done.request is history
     store.on = False

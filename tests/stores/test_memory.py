@@ -4,7 +4,7 @@ import pytest
 
 from prunewise import ledger, markers
 from prunewise.errors import RecallError
-from prunewise.stores import Original, Store
+from prunewise.stores import Original, Store, Writes
 from prunewise.stores.memory import Memory
 from prunewise.transcript import Image, Text
 
@@ -46,14 +46,14 @@ def test_each_output_has_a_reference_of_its_own(outputs: list[tuple[str, str]], 
 
 def test_what_was_kept_comes_back():
     store = Memory()
-    store.keep("c1", FIRST)
+    store.commit(Writes({"c1": FIRST}))
     assert store.original(" c1 ") == FIRST
 
 
 def test_a_newer_output_under_a_reference_takes_the_place():
     store = Memory()
-    store.keep("c1", FIRST)
-    store.keep("c1", SECOND)
+    store.commit(Writes({"c1": FIRST}))
+    store.commit(Writes({"c1": SECOND}))
     assert store.original("c1") == SECOND
 
 
@@ -62,32 +62,32 @@ def test_an_image_may_be_all_that_is_another():
     one, other = (
         Original("m1", "shot", (Image("image/png", 4),), None, ({"data": data},)) for data in ("AAAA", "BBBB")
     )
-    store.keep("c1", one)
-    store.keep("c1", other)
+    store.commit(Writes({"c1": one}))
+    store.commit(Writes({"c1": other}))
     assert store.original("c1") == other
 
 
 def test_what_looks_like_a_marker_is_kept_like_any_output():
     store = Memory()
-    store.keep("c1", FIRST)
-    store.keep("c1", Original("m1", "read", (Text(MARKER),)))
+    store.commit(Writes({"c1": FIRST}))
+    store.commit(Writes({"c1": Original("m1", "read", (Text(MARKER),))}))
     assert store.original("c1") == Original("m1", "read", (Text(MARKER),))
 
 
 def test_a_purged_input_is_added_to_what_was_kept():
     store = Memory()
-    store.keep("c1", FIRST)
-    store.keep("c1", Original("m1", "read", (Text("first"),), {"path": "a"}))
-    store.keep("c1", FIRST)
+    store.commit(Writes({"c1": FIRST}))
+    store.commit(Writes({"c1": Original("m1", "read", (Text("first"),), {"path": "a"})}))
+    store.commit(Writes({"c1": FIRST}))
     assert store.original("c1") == Original("m1", "read", (Text("first"),), {"path": "a"})
 
 
 def test_a_purged_input_stays_with_a_newer_output():
     store = Memory()
-    store.keep("c1", Original("m1", "read", (Text("first"),), {"path": "a"}))
-    store.keep("c1", SECOND)
+    store.commit(Writes({"c1": Original("m1", "read", (Text("first"),), {"path": "a"})}))
+    store.commit(Writes({"c1": SECOND}))
     assert store.original("c1") == Original("m1", "read", (Text("second"),), {"path": "a"})
-    store.keep("c1", Original("m1", "read", (Text("second"),), {"path": "b"}))
+    store.commit(Writes({"c1": Original("m1", "read", (Text("second"),), {"path": "b"})}))
     assert store.original("c1").input == {"path": "b"}
 
 
@@ -100,5 +100,5 @@ def test_what_was_not_kept_is_said(reference: str, named: str):
 def test_the_ledger_grows():
     entries = [ledger.Restore("a"), ledger.Restore("b"), ledger.Restore("c")]
     store = Memory(entries=entries[:1])
-    store.append(entries[1:])
+    store.commit(Writes(entries=tuple(entries[1:])))
     assert list(store.ledger()) == entries

@@ -22,7 +22,7 @@ from tests.stores.sessions import IMAGE, Log, decision, dump, stamp
 
 from prunewise import ledger
 from prunewise.errors import InputError, PrunewiseError, RecallError, RefusedError
-from prunewise.stores import Store
+from prunewise.stores import Store, Writes
 from prunewise.stores import pi_session as module
 from prunewise.stores.pi_session import PiSession
 from prunewise.transcript import TOOL_INPUT, Image, Text
@@ -83,7 +83,7 @@ def test_the_header_is_read():
 
 def test_the_session_is_a_store_and_keeps_nothing():
     session: Store = read(simple())
-    session.keep("#4", session.original("#4"))
+    session.commit(Writes({"#4": session.original("#4")}))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from prunewise.errors import InputError
 from prunewise.formats.detect import HEAD, KeptSessions, detect
 from prunewise.pruner import Policy, Pruner
 from prunewise.settings import PolicyName
-from prunewise.stores import Original
+from prunewise.stores import Original, Writes
 from prunewise.stores.pi_session import ContextMessage, PiSession
 from prunewise.stores.settings_files import Loaded, load, load_file
 from prunewise.tools import PI
@@ -37,17 +37,17 @@ class Branch:
         """The session's recall reference."""
         return self.session.reference(message, call_id)
 
-    def keep(self, reference: str, original: Original) -> None:
-        """Nothing to do: the session file holds every output."""
-
     def ledger(self) -> Sequence[ledger.Entry]:
         """The ledger's entries on this branch, oldest first."""
         return [] if self.leaf is None else self.session.ledger(self.leaf)
 
-    def append(self, entries: Iterable[ledger.Entry]) -> None:
-        """Add entries to the file, where this branch is still where the session stands."""
-        self.session.append(entries, leaf=self.leaf)
-        self.leaf = self.session.leaf
+    def commit(self, writes: Writes) -> None:
+        """Add the entries to the file, where this branch is still where the session stands; the file holds
+        every output.
+        """
+        if writes.entries:
+            self.session.append(writes.entries, leaf=self.leaf)
+            self.leaf = self.session.leaf
 
     def original(self, reference: str) -> Original:
         """The output that a reference leads to."""

@@ -343,9 +343,14 @@ class Engine:
         """What goes out changed: by the position of the message, by its part."""
         return self._edits.by_position
 
+    @property
+    def touched(self) -> list[int]:
+        """The positions whose edits changed since `take_touched`, in order."""
+        return sorted(self._edits.touched)
+
     def take_touched(self) -> list[int]:
         """The positions whose edits changed since this was last asked, in order."""
-        touched = sorted(self._edits.touched)
+        touched = self.touched
         self._edits.touched.clear()
         return touched
 

@@ -5,7 +5,8 @@ conversation: it takes each request as the host would send it, sees what is new,
 request to send instead. Messages are treated as immutable: a host that changes one passes a new object.
 """
 
-from prunewise.pruner.answers import Projected, PrunewiseWarning, Stats
+from prunewise.errors import PrunewiseWarning
+from prunewise.pruner.answers import Projected, Stats
 from prunewise.pruner.clock import Caller
 from prunewise.pruner.engagement import CompactionCheck
 from prunewise.pruner.policy import Policy

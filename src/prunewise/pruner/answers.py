@@ -13,10 +13,6 @@ from prunewise.tally import Balance
 from prunewise.transcript import Edit
 
 
-class PrunewiseWarning(UserWarning):
-    """Something went wrong and the original request went out; said once a conversation."""
-
-
 class Projected(msgspec.Struct, frozen=True):
     """What one request became."""
 

@@ -1,4 +1,4 @@
-"""The promise of a marker: the store holds what it stands for before it goes out."""
+"""The promise of a marker: what it stands for is committed before it goes out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prunewise.formats import Format
 from prunewise.ledger import Target
 from prunewise.masking import Output
 from prunewise.pruner.messages import Messages
-from prunewise.stores import Original, Store
+from prunewise.stores import Original, merged
 from prunewise.transcript import (
     SHELL_OUTPUT,
     TOOL_INPUT,
@@ -25,12 +25,25 @@ from prunewise.transcript import (
 
 
 class Originals:
-    """Has a store keep the originals of one conversation."""
+    """Collects the originals that the store of one conversation does not hold yet."""
 
-    def __init__(self, store: Store, format: Format, messages: Messages) -> None:
-        self._store = store
+    def __init__(self, format: Format, messages: Messages) -> None:
+        self.new: dict[str, Original] = {}
+        """By reference: those to be committed."""
+        self._committed: dict[str, Original] = {}
         self._format = format
         self._messages = messages
+
+    def committed(self) -> None:
+        """The new ones have been committed."""
+        self._committed.update(self.new)
+        self.new = {}
+
+    def _add(self, reference: str, original: Original) -> None:
+        held = self.new.get(reference) or self._committed.get(reference)
+        original = merged(held, original)
+        if original != held:
+            self.new[reference] = original
 
     def keep(self, transcript: Transcript, exchange: Exchange, kind: ToolKind, reference: str) -> None:
         """Keep what a marker with this reference stands for."""
@@ -38,16 +51,14 @@ class Originals:
         native = self._messages.natives[exchange.result_position]
         images = self._format.images(native, exchange.result_part)
         purged = exchange.call.arguments if kind == TOOL_INPUT else None
-        self._store.keep(
-            reference, Original(message, exchange.call.name, exchange.result.content, purged, images)
-        )
+        self._add(reference, Original(message, exchange.call.name, exchange.result.content, purged, images))
 
     def keep_masked(self, transcript: Transcript, output: Output, reference: str) -> None:
         """Keep what the marker of a masked output stands for."""
         if output.exchange is not None:
             self.keep(transcript, output.exchange, TOOL_RESULT, reference)
         elif output.shell is not None:
-            self._store.keep(reference, Original(output.message, "bash", (Text(output.shell.output),)))
+            self._add(reference, Original(output.message, "bash", (Text(output.shell.output),)))
 
     def keep_standing(self, transcript: Transcript, edit: Edit, standing: Container[Target]) -> None:
         """Keep what an edit's marker stands for, where a standing decision made the edit: the decision may

@@ -19,7 +19,7 @@ import msgspec
 
 from prunewise import formats, recall
 from prunewise.engine import Engine, Moment, Proposal
-from prunewise.errors import RefusedError
+from prunewise.errors import ConflictError, PrunewiseWarning, RefusedError
 from prunewise.formats import Format, Native
 from prunewise.gates import Verdict
 from prunewise.ledger import Decision, Entry, Ledger, Restore, Target
@@ -27,7 +27,7 @@ from prunewise.listing import Listed, listing
 from prunewise.plan import Plan
 from prunewise.priced import engine_for
 from prunewise.pruner.accounting import Accounting
-from prunewise.pruner.answers import Projected, PrunewiseWarning, Stats
+from prunewise.pruner.answers import Projected, Stats
 from prunewise.pruner.clock import NOBODY, Caller, Clock, caller_in
 from prunewise.pruner.dry_run import planned
 from prunewise.pruner.engagement import CompactionCheck, Engagement
@@ -38,6 +38,9 @@ from prunewise.pruner.record import Record, Tried
 from prunewise.stores import Store
 from prunewise.stores.memory import Memory
 from prunewise.transcript import TOOL_RESULT, Message, ToolKind, Transcript, Usage
+
+_ATTEMPTS = 3
+"""How often a step is tried while other processes add to the ledger."""
 
 
 class Pruner:
@@ -109,6 +112,7 @@ class Pruner:
             return self._project(request, ids, now, (window, reserve), caller)
         except Exception as error:  # noqa: BLE001 - the host's request must go out, whatever it is
             self._warn(f"request goes out unpruned: {error}")
+            self._record.drop()
             self._restart(0)
             self._accounting.cut(0)
             return Projected(request, error=_named(error))
@@ -140,7 +144,8 @@ class Pruner:
         ledger = self._ledger
         new = set(requests) - ledger.sent_whole
         if new and (ledger.standing or ledger.masks):  # else there was nothing to be left in full
-            self._write([self._record.sent_whole(sorted(new), time.time() if now is None else now)])
+            self._add([self._record.sent_whole(sorted(new), time.time() if now is None else now)])
+            self._commit()
 
     def kept_warm(self, *, now: float | None = None) -> None:
         """A request beside the conversation, which begins as the last one in it did, has used the cache: a
@@ -166,33 +171,21 @@ class Pruner:
         caller: Caller,
     ) -> Projected:
         natives = list(self.format.messages(request))
+        error = self._catch_up()
         limits = self._room(*room)
         self._accounting.limit = None if limits is None else limits[0] - limits[1]
         self._read(natives, None if ids is None else list(ids))
         caller = caller_in(request) if caller is NOBODY else caller
         moment = self._clock.ask(now, caller)
+        verdict: Verdict | None = None
         decisions: tuple[Decision, ...] = ()
-        verdict = error = None
-        if self._is_compacted():
-            self._disengage(now)
-        is_again = self._is_again(caller)
-        if is_again:
-            self._engine.pass_over()
-        elif self.policy.settings.enabled:
-            verdict = self._engine.verdict(moment)
-        try:
-            if verdict is not None:
-                decisions = self._decide(self._engine.accepted(verdict), now)
-            elif is_again and self.policy.settings.enabled:
-                self._note_sent(now)
-            self._mask(*room, moment, now)
-        except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
-            error = _named(failure)
-            self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
+        if error is None:
+            verdict, decisions, error = self._decided(room, caller, moment, now)
+        self._record.keep_standing(self._engine, self._engine.touched)
+        self._record.commit()
         self._sent_under = (self._ledger, caller) if error is None else None
         engine, projection = self._engine, self._projection
         touched = engine.take_touched()
-        self._record.keep_standing(engine, touched)
         self._accounting.sent(engine, touched)
         changed = projection.advance(engine, natives, touched)
         self.cache_breaks += changed
@@ -210,6 +203,66 @@ class Pruner:
             error,
         )
 
+    def _catch_up(self) -> str | None:
+        """Take in what other processes have added to the ledger. Where that fails, what is known stands, and
+        nothing new is decided: why.
+        """
+        try:
+            self._read_ledger()
+        except Exception as failure:  # noqa: BLE001 - what stands is known
+            self._warn(f"the ledger cannot be read, so nothing new is pruned: {failure}")
+            return _named(failure)
+        return None
+
+    def _read_ledger(self) -> None:
+        if self._record.is_behind:
+            self.follow()
+
+    def _decided(
+        self, room: tuple[int | None, int | None], caller: Caller, moment: Moment, now: float
+    ) -> tuple[Verdict | None, tuple[Decision, ...], str | None]:
+        """Decide and mask what this request calls for, committed as one; or why nothing was."""
+        for attempt in range(_ATTEMPTS):
+            engagement = copy.copy(self._engagement)
+            try:
+                verdict, decisions = self._step(room, caller, moment, now)
+                self._record.keep_standing(self._engine, self._engine.touched)
+                self._record.commit()
+            except Exception as failure:  # noqa: BLE001 - what cannot be recorded is not done
+                self._take_back(engagement)
+                if isinstance(failure, ConflictError) and attempt < _ATTEMPTS - 1 and not self._catch_up():
+                    continue
+                self._warn(f"decisions could not be recorded, so nothing new is pruned: {failure}")
+                return None, (), _named(failure)
+            return verdict, decisions, None
+        raise AssertionError
+
+    def _step(
+        self, room: tuple[int | None, int | None], caller: Caller, moment: Moment, now: float
+    ) -> tuple[Verdict | None, tuple[Decision, ...]]:
+        """What this request adds to the record, which is still to be committed."""
+        verdict: Verdict | None = None
+        decisions: tuple[Decision, ...] = ()
+        if self._is_compacted():
+            self._disengage(now)
+        if self._is_again(caller):
+            self._engine.pass_over()
+            if self.policy.settings.enabled:
+                self._note_sent(now)
+        elif self.policy.settings.enabled:
+            verdict = self._engine.verdict(moment)
+            decisions = self._decide(self._engine.accepted(verdict), now)
+        self._mask(*room, moment, now)
+        return verdict, decisions
+
+    def _take_back(self, engagement: Engagement) -> None:
+        """Stand where things stood before a step that was not committed."""
+        self._record.drop()
+        self._engagement = engagement
+        touched = self._engine.touched
+        self._restart(len(self._messages))
+        self._engine.touch(touched)
+
     def _is_again(self, caller: Caller) -> bool:
         """Whether the very same messages have gone out, and nothing is on record since: then they go out as
         they did, whatever the gate would say by now.
@@ -221,7 +274,7 @@ class Pruner:
     def _note_sent(self, now: float) -> None:
         """Have another process know that these messages have gone out, where no decision tells it."""
         if self._ledger.request_id != self._messages.last:
-            self._write(self._record.masking(self._engine, (), now, engaged=self._ledger.engaged))
+            self._add(self._record.masking(self._engine, (), now, engaged=self._ledger.engaged))
 
     def _warn(self, text: str) -> None:
         if not self._warned:
@@ -308,6 +361,7 @@ class Pruner:
         if self._sent_under is not None:
             with contextlib.suppress(Exception):  # then another process may take what went out for new
                 other._note_sent(time.time())
+                other._record.commit()
         return other
 
     # ---- the engine
@@ -361,7 +415,11 @@ class Pruner:
         self._engagement = Engagement(unseen=self._engagement.unseen)
         self._projection = Projection(self.format)
         self._restart(len(self._messages))
-        self._disengage(time.time())
+        try:
+            self._disengage(time.time())
+            self._commit()
+        except Exception as failure:  # noqa: BLE001 - what was masked stays so
+            self._warn(f"masking goes on, since its end could not be recorded: {failure}")
 
     def _is_compacted(self) -> bool:
         """Whether the conversation is smaller than when something was masked last."""
@@ -370,21 +428,17 @@ class Pruner:
     def _disengage(self, now: float) -> None:
         """Masking starts again from raw."""
         self._engagement.engaged = False
-        if not self._ledger.engaged:
-            return
-        try:
-            self._write(self._record.masking_ended(now))
-        except Exception as failure:  # noqa: BLE001 - what was masked stays so
-            self._warn(f"masking goes on, since its end could not be recorded: {failure}")
+        if self._ledger.engaged:
+            self._add(self._record.masking_ended(now))
 
     def _mask(self, window: int | None, reserve: int | None, moment: Moment, now: float) -> None:
-        """Mask what may be masked, where masking is on and has engaged, once it is written down."""
+        """Mask what may be masked, where masking is on and has engaged."""
         limits = self._limits(window, reserve)
         if limits is None or not self._engagement.engage(self._engine, *limits):
             return
         masked = self._engine.to_mask(moment)
         if masked or not self._ledger.engaged:
-            self._write(self._record.masking(self._engine, masked, now, engaged=True))
+            self._add(self._record.masking(self._engine, masked, now, engaged=True))
 
     def _limits(self, window: int | None, reserve: int | None) -> tuple[int, int] | None:
         """The window and the reserve that masking goes by; None where it is off, or no window is known."""
@@ -405,19 +459,32 @@ class Pruner:
         return self._record.ledger
 
     def _decide(self, proposals: Sequence[Proposal], now: float) -> tuple[Decision, ...]:
-        """Have these proposals stand, once they are written down."""
+        """Have these proposals stand."""
         entries = self._record.decisions(self.transcript, proposals, now)
-        self._write(entries)
+        self._add(entries)
         return tuple(entry for entry in entries if isinstance(entry, Decision))
 
-    def _write(self, entries: Sequence[Entry]) -> None:
+    def _add(self, entries: Sequence[Entry]) -> None:
+        """Have entries count; they are still to be committed."""
         if entries:
-            self.store.append(entries)
-            self.follow()
+            self._record.add(entries)
+            self._take_in()
+
+    def _commit(self) -> None:
+        """Write what was added; where that fails, it counts no longer."""
+        try:
+            self._record.commit()
+        except BaseException:
+            self._take_in()
+            raise
 
     def follow(self) -> None:
         """Read the ledger again: another branch, or another process has added to it."""
         self._record.read()
+        self._take_in()
+
+    def _take_in(self) -> None:
+        """Have the engine follow the record."""
         self._engagement.engaged = self._engagement.engaged or self._ledger.engaged
         if not self._engine.follow(self._ledger):
             self._restart(len(self._messages))
@@ -510,6 +577,7 @@ class Pruner:
                 or nothing stands for one to restore. Nothing is added then.
         """
         now = time.time() if now is None else now
+        self._read_ledger()
         for call_id, kind in restore:
             if (call_id, kind) not in self._ledger.standing:
                 raise _nothing_stands(call_id)
@@ -534,6 +602,7 @@ class Pruner:
             RefusedError: nothing stands for it.
         """
         now = time.time() if now is None else now
+        self._read_ledger()
         restores = self._record.restores(
             lambda decision: key in (decision.idempotency_key, decision.target[0]), now
         )
@@ -546,7 +615,8 @@ class Pruner:
         """Write what a person decided, all in one addition, behind which the messages may go out again."""
         sent = self._sent_under is not None and self._ledger.request_id != self._messages.last
         note = self._record.masking(self._engine, (), now, engaged=self._ledger.engaged) if sent else []
-        self._write([*entries, *note])
+        self._add([*entries, *note])
+        self._commit()
 
     def recall(self, reference: str) -> str:
         """The full output that a marker's reference leads to; see `prunewise.recall.recall`."""

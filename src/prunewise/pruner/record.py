@@ -1,7 +1,7 @@
 """What one conversation has on record: the folded ledger, and the originals that its markers stand for.
 
-An original is kept before the decision that takes it out is written. That a decision stands only once
-it is written is the pruner's to see to.
+What a step adds counts at once, and is committed as one before anything goes out. Where that fails it
+counts no longer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prunewise.ledger import MANUAL, Decision, Entry, Mask, Masking, Restore, Sa
 from prunewise.masking import Output
 from prunewise.pruner.messages import Messages
 from prunewise.pruner.originals import Originals
-from prunewise.stores import Original, Store
+from prunewise.stores import Store, Writes
 from prunewise.transcript import Transcript
 
 
@@ -28,16 +28,13 @@ class Tried:
         self.reference, self.original = store.reference, store.original
         self._entries = list(store.ledger())
 
-    def keep(self, reference: str, original: Original) -> None:
-        """Nothing goes out, so nothing has to be kept."""
-
     def ledger(self) -> Sequence[Entry]:
         """The store's entries, and what was added since."""
         return self._entries
 
-    def append(self, entries: Iterable[Entry]) -> None:
-        """Have entries count for this run."""
-        self._entries += entries
+    def commit(self, writes: Writes) -> None:
+        """Have entries count for this run. Nothing goes out, so no original has to be kept."""
+        self._entries += writes.entries
 
 
 class Record:
@@ -47,8 +44,12 @@ class Record:
         self.store = store
         self._format = format
         self._messages = messages
-        self._originals = Originals(store, format, messages)
-        self.ledger = ledger.fold(store.ledger())
+        self._originals = Originals(format, messages)
+        self._entries = store.ledger()
+        """The store's entries as they were read, and those committed since."""
+        self._added: list[Entry] = []
+        """What this step has added."""
+        self.ledger = ledger.fold(self._entries)
 
     def over(self, store: Store, messages: Messages) -> Record:
         """The same record in another store, of messages that somebody else follows."""
@@ -57,13 +58,50 @@ class Record:
         return other
 
     def read(self) -> None:
-        """Fold what the store says now."""
-        self.ledger = ledger.fold(self.store.ledger())
+        """Fold what the store says now, and forget what was added and not committed."""
+        self._added, self._originals.new = [], {}
+        self._entries = self.store.ledger()
+        self.ledger = ledger.fold(self._entries)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the store has entries that are not on record here."""
+        entries = self.store.ledger()
+        return entries is not self._entries and len(entries) != len(self._entries)
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Have entries count from now on; they are still to be committed."""
+        self._added += entries
+        self.ledger = ledger.fold([*self._entries, *self._added])
+
+    def commit(self) -> None:
+        """Write what was added, and the originals, as one.
+
+        Raises:
+            Exception: whatever the store raises; then nothing was written, and nothing that was added counts.
+        """
+        if not self._added and not self._originals.new:
+            return
+        try:
+            self.store.commit(Writes(self._originals.new, tuple(self._added), len(self._entries)))
+        except BaseException:
+            self.drop()
+            raise
+        self._originals.committed()
+        self._entries = [*self._entries, *self._added]
+        self._added = []
+
+    def drop(self) -> None:
+        """Forget what was added and not committed."""
+        self._originals.new = {}
+        if self._added:
+            self._added = []
+            self.ledger = ledger.fold(self._entries)
 
     # ---- entries
 
     def decisions(self, transcript: Transcript, proposals: Iterable[Proposal], now: float) -> list[Entry]:
-        """The entries for these proposals, each a decision and what it saves; the originals are kept.
+        """The entries for these proposals, each a decision and what it saves; the originals are added.
 
         A target is decided on once, whatever a policy says.
         """
@@ -99,7 +137,7 @@ class Record:
     def masking(
         self, engine: Engine, masked: Sequence[tuple[Output, Mask]], now: float, *, engaged: bool
     ) -> list[Entry]:
-        """The entry by which masking is engaged or not, and has replaced these; the originals are kept."""
+        """The entry by which masking is engaged or not, and has replaced these; the originals are added."""
         for output, mask in masked:
             self._originals.keep_masked(engine.transcript, output, mask.reference)
         masks = tuple(mask for _, mask in masked)
@@ -123,7 +161,7 @@ class Record:
     # ---- originals
 
     def keep_standing(self, engine: Engine, positions: Iterable[int]) -> None:
-        """Have the store keep what the standing decisions that edit these positions stand for now."""
+        """Add what the standing decisions that edit these positions stand for now."""
         for position in positions:
             for edit in engine.edits.get(position, {}).values():
                 self._originals.keep_standing(engine.transcript, edit, self.ledger.standing)

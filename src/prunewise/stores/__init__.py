@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -25,6 +25,24 @@ class Original(msgspec.Struct, frozen=True):
     """The parts with images and files as the host stored them."""
 
 
+def merged(held: Original | None, original: Original) -> Original:
+    """What a reference leads to once `original` is kept under it: a purged input that is held stays."""
+    if held is None or held.input is None or original.input is not None:
+        return original
+    return msgspec.structs.replace(original, input=held.input)
+
+
+class Writes(msgspec.Struct, frozen=True):
+    """What one step adds to a store: all of it is written, or nothing."""
+
+    originals: Mapping[str, Original] = {}
+    """By reference. One that is held already gives way to another output, except for its purged input."""
+    entries: tuple[Entry, ...] = ()
+    """In order, behind the ledger's."""
+    known: int | None = None
+    """How many entries the ledger had when the step was made; None to add behind whatever it has."""
+
+
 class Store(Protocol):
     """One conversation's ledger and originals."""
 
@@ -39,16 +57,19 @@ class Store(Protocol):
         """
         ...
 
-    def keep(self, reference: str, original: Original) -> None:
-        """Hold an output before its marker goes out. Nothing to do where the host keeps it anyway."""
-        ...
-
     def ledger(self) -> Sequence[Entry]:
         """The ledger entries of the current branch, oldest first."""
         ...
 
-    def append(self, entries: Iterable[Entry]) -> None:
-        """Add entries to the current branch, durably, before their markers go out."""
+    def commit(self, writes: Writes) -> None:
+        """Write originals and entries as one, durably, before their markers go out.
+
+        Originals that the host keeps anyway need not be written. Where this raises, nothing has been
+        written.
+
+        Raises:
+            ConflictError: another process, or pruner, has added to the ledger since it was read.
+        """
         ...
 
     def original(self, reference: str) -> Original:

@@ -1,19 +1,15 @@
-"""The store for a list of messages without a session file: ledger and originals live as long as the object.
-
-A recall reference is the call's id, or the message's for a shell output, which has none. Where another
-output has it already, the message's id follows it.
-"""
+"""The store in memory: ledger and originals live as long as the object."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
-from prunewise.errors import RecallError
+from prunewise.errors import ConflictError, RecallError
 from prunewise.ledger import Entry
-from prunewise.markers import is_reference
-from prunewise.stores import Original
+from prunewise.stores import Original, Writes, merged
+from prunewise.stores.references import References
+
+CONFLICT = "another process has added to the ledger since it was read"
 
 
 class Memory:
@@ -21,37 +17,35 @@ class Memory:
 
     def __init__(self, conversation: str = "", entries: Iterable[Entry] = ()) -> None:
         self.conversation = conversation
-        self._entries: list[Entry] = list(entries)
+        self._entries = tuple(entries)
         self._originals: dict[str, Original] = {}
-        self._of_call: dict[str, tuple[str, str]] = {}
-        """For each reference the message and the call that it was issued for."""
+        self._references = References()
+        self._references.learn(self._entries)
 
     def reference(self, message: str, call_id: str) -> str | None:
         """One that no other output has; None where none can stand in a marker."""
-        plain, output = call_id or message, (message, call_id)
-        for reference in (plain, f"{plain}@{message}") if plain else ():
-            held = self._originals.get(reference)
-            is_free = is_reference(reference) and (held is None or held.message == message)
-            if is_free and self._of_call.setdefault(reference, output) == output:
-                return reference
-        return None
-
-    def keep(self, reference: str, original: Original) -> None:
-        """Hold an output. Where a host has changed a message since, the new output takes the place of the
-        one before; a purged input stays.
-        """
-        held = self._originals.get(reference)
-        if held is not None and original.input is None:
-            original = msgspec.structs.replace(original, input=held.input)
-        self._originals[reference] = original
+        return self._references.issue(message, call_id)
 
     def ledger(self) -> Sequence[Entry]:
-        """The entries appended so far, oldest first."""
-        return tuple(self._entries)
+        """The entries committed so far, oldest first."""
+        return self._entries
 
-    def append(self, entries: Iterable[Entry]) -> None:
-        """Add entries to the ledger."""
-        self._entries.extend(entries)
+    def commit(self, writes: Writes) -> None:
+        """Hold these originals, and add these entries to the ledger.
+
+        Raises:
+            ConflictError: the ledger has got longer since it was read.
+        """
+        if writes.known not in (None, len(self._entries)):
+            raise ConflictError(f"{self.conversation}: {CONFLICT}")
+        for reference, original in writes.originals.items():
+            self._originals[reference] = merged(self._originals.get(reference), original)
+        self._entries += writes.entries
+        self._references.learn(writes.entries)
+
+    def held(self, reference: str) -> Original | None:
+        """The output held under a reference, if any."""
+        return self._originals.get(reference)
 
     def original(self, reference: str) -> Original:
         """The output held under a reference.
@@ -59,8 +53,12 @@ class Memory:
         Raises:
             RecallError: none is.
         """
-        held = self._originals.get(reference.strip())
+        held = self.held(reference.strip())
         if held is None:
-            message = f"{reference.strip() or 'an empty reference'}: no output was kept under this reference"
-            raise RecallError(message)
+            raise RecallError(not_kept(reference))
         return held
+
+
+def not_kept(reference: str) -> str:
+    """What to say of a reference under which no output is held."""
+    return f"{reference.strip() or 'an empty reference'}: no output was kept under this reference"

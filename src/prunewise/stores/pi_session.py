@@ -27,7 +27,7 @@ import msgspec
 from prunewise import ledger, markers
 from prunewise.canonical import canonical
 from prunewise.errors import InputError, PrunewiseError, RecallError, RefusedError
-from prunewise.stores import Original
+from prunewise.stores import Original, Writes
 from prunewise.stores.json_lines import recover
 from prunewise.stores.pi_entries import (
     CURRENT_VERSION,
@@ -492,8 +492,9 @@ class PiSession:
             return None
         return entry.id if markers.is_reference(entry.id) else None
 
-    def keep(self, reference: str, original: Original) -> None:
-        """Nothing to do: the session file holds every output."""
+    def commit(self, writes: Writes) -> None:
+        """Add the entries; the session file holds every output. See `append`."""
+        self.append(writes.entries)
 
     def original(self, reference: str) -> Original:
         """The output that `#<line>` or an entry id leads to, on whichever branch it is.

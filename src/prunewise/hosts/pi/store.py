@@ -7,7 +7,7 @@ an entry's id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import msgspec
 from prunewise import ledger
 from prunewise.errors import InputError, PrunewiseError, RecallError
 from prunewise.formats.pi_usage import warmed_at
-from prunewise.stores import Original
+from prunewise.stores import Original, Writes
 from prunewise.stores.pi_session import Entry, PiSession
 
 _NO_FILE = "the session has no output yet that could be recalled"
@@ -122,25 +122,21 @@ class PiStore:
             return None
         return session.own_reference(message) if self.path is None else session.reference(message, call_id)
 
-    def keep(self, reference: str, original: Original) -> None:
-        """Nothing to do: the session holds every output."""
-
     def ledger(self) -> Sequence[ledger.Entry]:
         """The entries of pi's branch, and behind them what was appended since."""
         return self._entries
 
-    def append(self, entries: Iterable[ledger.Entry]) -> None:
-        """Put entries into the outbox.
+    def commit(self, writes: Writes) -> None:
+        """Put the entries into the outbox; the session holds every output.
 
         Raises:
             PrunewiseError: pi cannot write its session.
         """
-        if self.unwritten is not None:
+        if writes.entries and self.unwritten is not None:
             message = f"the session cannot be written: {self.unwritten}"
             raise PrunewiseError(message)
-        added = list(entries)
-        self._entries = [*self._entries, *added]
-        self.outbox += added
+        self._entries = [*self._entries, *writes.entries]
+        self.outbox += writes.entries
 
     def original(self, reference: str) -> Original:
         """The output that a reference leads to.
