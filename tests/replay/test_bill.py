@@ -19,13 +19,13 @@ from prunewise.replay.bill import (
     calibrate,
     check,
     counted_cost,
+    input_tokens,
     lookback_bill,
     open_account,
     places,
     recall_charge,
     stretches,
     suffix_bill,
-    without_cache_figures,
 )
 from prunewise.transcript import Message, Text, Thinking, ToolCall, ToolResult, Usage
 
@@ -340,7 +340,12 @@ def test_a_call_without_usage_is_left_to_the_clock():
 
 
 def test_usage_without_cache_figures_leaves_the_clock_to_decide():
-    plain = without_cache_figures([recorded(*WARM[:3], None)])
+    told = recorded(*WARM[:3], None)
+    calls = [
+        replace(call, usage=call.usage and Usage(input_tokens(call.usage), call.usage.output))
+        for call in told.calls
+    ]
+    plain = [replace(told, calls=calls)]
     account = open_account(plain, Book())
     assert account.warmth == "time to live"
     assert [call.usage and call.usage.input for call in plain[0].calls] == [1200, 2200, 2600, None]

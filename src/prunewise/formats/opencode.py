@@ -35,9 +35,6 @@ from prunewise.transcript import Image, Message, Part, Text, Thinking, ToolResul
 NAME = "opencode"
 VOCABULARY = tools.OPENCODE
 
-DATABASE = ".local/share/opencode/opencode.db"
-"""Where the database is, from the home folder."""
-
 _Record = dict[str, Json]
 
 _SESSION_ID = re.compile(rb'"(?:id|sessionID)"\s*:\s*"ses_')
@@ -150,7 +147,6 @@ class _Reader:
         self._source = source
         self._all = messages
         self._names: dict[str, int] = {}
-        self._cleared = 0
 
     def warn(self, position: int, what: str) -> None:
         self.warnings.append(f"{self._source}:{position + 1}: {what}")

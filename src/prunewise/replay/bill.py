@@ -263,20 +263,6 @@ def _has_cache_figures(stretch: Stretch) -> bool:
     )
 
 
-def without_cache_figures(found: Sequence[Stretch]) -> list[Stretch]:
-    """The same session as if only the size of its requests had been counted: the clock decides then."""
-    return [
-        msgspec.structs.replace(stretch, calls=[_without_cache_figures(call) for call in stretch.calls])
-        for stretch in found
-    ]
-
-
-def _without_cache_figures(call: LLMCall) -> LLMCall:
-    if call.usage is None:
-        return call
-    return msgspec.structs.replace(call, usage=Usage(input_tokens(call.usage), call.usage.output))
-
-
 def _teller(book: Book) -> Callable[[LLMCall], Prices]:
     """Asks once a model and day."""
     known: dict[tuple[str, str, str, int], Prices] = {}

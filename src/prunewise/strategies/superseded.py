@@ -35,6 +35,11 @@ class _Claim(msgspec.Struct):
     def order(self) -> int:
         return self.exchange.order
 
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files whose later reads or changes may make it stale."""
+        return self.about if self.read is None else self.about | {self.read.path}
+
 
 class Superseded:
     """Keeps, for each path, the outputs that nothing has superseded yet, and the last change."""
@@ -105,7 +110,7 @@ class Superseded:
         if reason is not None:
             yield from _stale(claim, reason)
         else:
-            for path in sorted(claim.about if read is None else claim.about | {read.path}):
+            for path in sorted(claim.paths):
                 self._standing.setdefault(path, []).append(claim)
 
     def _reason_to_go(self, claim: _Claim) -> str | None:
@@ -115,7 +120,7 @@ class Superseded:
         return CHANGED_AFTER if claim.read is not None or not claim.changes else CHANGED_AGAIN
 
     def _drop(self, claim: _Claim, reason: str) -> Iterator[Stale]:
-        for path in claim.about if claim.read is None else claim.about | {claim.read.path}:
+        for path in claim.paths:
             self._standing[path] = [one for one in self._standing[path] if one is not claim]
         yield from _stale(claim, reason)
 
