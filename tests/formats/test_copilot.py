@@ -223,6 +223,29 @@ def test_the_call_that_made_a_summary_ends_the_epoch(used: Any, usage: Usage | N
     assert len(second.calls) == 1
 
 
+def test_pieces_of_one_response_are_one_answer() -> None:
+    events = one_turn()
+    events.answer("first", outputTokens=5, apiCallId="r", chunkIndex=0, chunkCount=3)
+    events.answer("second", "c8", apiCallId="r", chunkIndex=1, chunkCount=3)
+    events.answer("third", outputTokens=50, apiCallId="r", chunkIndex=2, chunkCount=3)
+    recording = events.read()
+    assert recording.llm_calls == 3
+    assert shape(recording)[0][-1] == ("assistant", "first, second, call c8, third")
+    assert recording.epochs[0].calls[-1].usage == Usage(output=50)
+
+
+@pytest.mark.parametrize("message", ["carry on", ""])
+def test_a_context_that_was_cleared_begins_an_epoch(message: str) -> None:
+    events = one_turn()
+    events.add("session.context_cleared", messagesCleared=4, initialMessage=message)
+    events.answer("on")
+    first, second = events.read().epochs
+    assert (first.ended_by, len(second.calls)) == ("rewind", 1)
+    assert [one.role for one in second.messages if one.role != "system"] == ["other"] * bool(message) + [
+        "assistant"
+    ]
+
+
 # ------------------------------------------------------------------- usage
 
 

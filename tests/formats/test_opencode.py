@@ -361,3 +361,10 @@ def test_corpus(shared: Path):
     # The one answer that failed: no text, no call, no tokens, no reason to finish.
     failed = [call for one in found.values() for epoch in one.epochs for call in epoch.calls if call.failed]
     assert [call.model for call in failed] == ["gemini-3.1-pro-preview"]
+
+
+@pytest.mark.parametrize("kind", ["patch", "snapshot", "agent", "retry", "of a later version"])
+def test_parts_that_are_not_sent(kind: str):
+    part = {"type": kind, "snapshot": "s", "files": [], "name": "build", "error": {}}
+    (epoch,) = read(user("u1", text("go"), part), assistant("a1", part, text("ok"))).epochs
+    assert [one.parts for one in epoch.messages] == [(Text("go"),), (Text("ok"),)]

@@ -256,3 +256,32 @@ def test_requests_beside_the_conversation_are_told_with_the_next_call():
     uncompacted = read_uncompacted("s.jsonl", session.data)
     assert uncompacted.epochs[0].calls == recording.epochs[0].calls
     assert uncompacted.epochs[0].messages == recording.epochs[0].messages
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"type": "model_change", "provider": "p", "modelId": "m"},
+        {"type": "thinking_level_change", "thinkingLevel": "high"},
+        {"type": "label", "targetId": "00000001", "label": "here"},
+        {"type": "session_info", "name": "a name"},
+        {"type": "custom", "customType": "x", "data": {"text": "y"}},
+        {"type": "of a later version", "text": "y"},
+    ],
+)
+def test_entries_that_are_not_sent(entry: dict[str, Json]):
+    session = Session()
+    session.user()
+    session.add(str(entry["type"]), **{key: value for key, value in entry.items() if key != "type"})
+    session.answer()
+    (epoch,) = session.read().epochs
+    assert [one.role for one in epoch.messages] == ["user", "assistant"]
+
+
+def test_what_an_extension_says_is_the_hosts():
+    session = Session()
+    session.user()
+    session.add("custom_message", customType="x", content="note this", display=True)
+    session.answer()
+    (epoch,) = session.read().epochs
+    assert [one.role for one in epoch.messages] == ["user", "other", "assistant"]

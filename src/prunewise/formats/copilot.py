@@ -143,9 +143,29 @@ class _Reader:
         usage = Usage(output=output) if output else None
         model = string(data.get("model"))
         self._model = model or self._model
+        before = self._messages[-1] if self._messages else None
+        if count(data.get("chunkIndex")) and before is not None and before.role == "assistant":
+            self._go_on(before, parts, usage, time)
+            return
         self._answered[len(self._messages)] = LLMCall(len(self._messages), usage, time, model, PROVIDER)
         # The message has none: a usage without input would pass for the size of the context.
         self._messages.append(Message("assistant", id, tuple(parts), None, time, model))
+
+    def _go_on(self, before: Message, parts: list[Part], usage: Usage | None, time: float | None) -> None:
+        """A further piece of the last answer, which was split at its reasoning."""
+        place = len(self._messages) - 1
+        self._messages[place] = msgspec.structs.replace(before, parts=(*before.parts, *parts), time=time)
+        if place in self._answered:
+            call = self._answered[place]
+            self._answered[place] = msgspec.structs.replace(call, usage=usage or call.usage, time=time)
+
+    def cleared(self, id: str, data: Record, time: float | None) -> None:
+        """`session.context_cleared`: a new epoch, which may begin with a message of the host's."""
+        kept = [message for message in self._messages if message.role == "system"]
+        self._end("rewind")
+        self._messages += kept
+        text = string(data.get("initialMessage"))
+        self._add("other", id, (Text(text),) if text else (), time)
 
     def usage(self, id: str, data: Record, time: float | None) -> None:  # noqa: ARG002
         """`assistant.usage`: what the last answer cost, where it is written."""
@@ -229,6 +249,7 @@ _EVENTS = {
     "assistant.usage": _Reader.usage,
     "tool.execution_complete": _Reader.result,
     "session.compaction_complete": _Reader.compaction,
+    "session.context_cleared": _Reader.cleared,
     "session.snapshot_rewind": _Reader.rewind,
     "session.shutdown": _Reader.shutdown,
 }
