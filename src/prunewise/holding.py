@@ -39,11 +39,15 @@ _CUT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Signs that an output is not all it might be. Files hold such lines too: then less is claimed."""
+_LONGEST = 250_000
+"""The most characters that are read for such signs, which takes about 2 microseconds for each."""
 
 
 def is_cut(text: str) -> bool:
-    """Whether anything in an output says that a part of it was left out."""
-    return _CUT.search(text) is not None
+    """Whether anything in an output says that a part of it was left out; one that is too long to be read for
+    that may say it.
+    """
+    return len(text) > _LONGEST or _CUT.search(text) is not None
 
 
 class Holding(msgspec.Struct, frozen=True):

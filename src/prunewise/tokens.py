@@ -17,7 +17,9 @@ def utf16_length(text: str) -> int:
     """The length in UTF-16 units, as JavaScript counts; lone surrogates count one."""
     if text.isascii():
         return len(text)
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    # Beyond the basic plane a character has two units; in UTF-8, which is encoded fastest, it has four bytes.
+    encoded = text.encode("utf-8", "surrogatepass")
+    return len(text) + sum(encoded.count(first) for first in range(0xF0, 0xF5))
 
 
 def text_tokens(text: str) -> int:
