@@ -387,24 +387,13 @@ def test_only_an_answer_that_counts_starts_the_clock(talk: MakeTalk, monkeypatch
 
 def test_the_footer_tells_what_was_really_saved(talk: MakeTalk):
     session = talk()
-    session.session.set("policy", "priced")
-    large = "".join(f"line {number} of a large output\n" for number in range(500))
-    session.say("Make it.")
-    usage = {"input": 0, "output": 10, "cacheRead": 0, "cacheWrite": 3000}
-    session.answer(
-        [{"type": "toolCall", "id": "c", "name": "bash", "arguments": {"command": "make"}}], usage=usage
-    )
-    content = [{"type": "text", "text": large}]
-    message = {
-        "role": "toolResult",
-        "toolCallId": "c",
-        "toolName": "bash",
-        "content": content,
-        "timestamp": 1,
-    }
-    session.add("message", message=message)
+    for key, value in (("protections.recentTurns", 0), ("gate.mode", "always-apply")):
+        session.session.set(key, value)
+    session.say("Read it.")
+    session.call("read", LONG * 5, path="a.txt")
+    session.call("read", LONG * 5, path="a.txt")
     assert "net" not in (session.context().status or "")
-    session.answer([], usage={**usage, "cacheRead": 3000, "cacheWrite": 600})
+    session.answer([], usage={"input": 0, "output": 10, "cacheRead": 0, "cacheWrite": 3600})
     status = session.context().status
     assert status is not None
     assert re.fullmatch(r"pruned [\d,]+ of [\d,]+ tokens, net \+\d\d\.\d%", status)
@@ -466,3 +455,35 @@ def test_the_retention_that_pi_asks_for_is_known(
     assert clock.ask(1.0, session.session.caller).long_lived is is_long
     session.session.set("policy", "priced")
     assert session.session.pruner._clock.long_lived is is_long
+
+
+# ---- settings that are changed in their files
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "warned"),
+    [
+        ('{"enabled": false}', True, False),
+        ('{"enabled": true}', False, False),
+        ('{"strategies": {"dedupe": {"enabled": false}}}', False, False),
+        ('{"enabled": fal', False, True),
+        ('{"enabled": "no"}', False, True),
+    ],
+)
+def test_settings_are_read_anew_when_their_file_has_changed(
+    talk: MakeTalk, agent_dir: Path, text: str, expected: bool, warned: bool
+):
+    path = agent_dir / "extensions" / "dynamic-context-pruning.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"protections": {"recentTurns": 0}, "gate": {"mode": "off"}}')
+    session = talk()
+    session.say("Read it.")
+    session.call("read", path="a.txt")
+    session.call("read", path="a.txt")
+    session.context()
+    assert session.texts["call_1"] != LONG
+    path.write_text(text)
+    session.say("And now?")
+    answer = session.context()
+    assert (session.texts["call_1"] == LONG) == expected
+    assert bool([note for note in answer.notes if "hold" in note.text]) == warned

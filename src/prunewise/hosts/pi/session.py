@@ -1,7 +1,7 @@
 """One pi session on the engine's side: which messages pi has, how they are pruned, what has changed.
 
 Takes the extension's views and gives answers; knows no pipe and no JSON-RPC. The settings are read
-once, at the beginning, and changed by commands.
+at the beginning and whenever their files have changed, and are changed by commands.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ class Session:
         self.store = PiStore(None if hello.session_file is None else Path(hello.session_file), hello.header)
         self.settings_folder = hello.cwd if hello.trusted else None
         """The project whose own settings count; None where pi does not trust it."""
-        model = None if hello.asked is None else hello.asked.name
-        loaded = settings_files.load(self.settings_folder, model=model)
+        self._files = self._settings_files()
+        loaded = self._load()
         self.warnings = loaded.warnings
         self.settings = self._merged(loaded)
         self.prices = ModelPrices()
         self.caller = Caller()
         self._tools: str | None = None
         self._hear(hello.asked)
-        self.pruner = Pruner(
+        self.pruner: Pruner = Pruner(
             "pi",
             Policy(self.settings, self.prices),
             self.store,
@@ -105,6 +105,41 @@ class Session:
 
     # ---- settings
 
+    def _load(self) -> settings_files.Loaded:
+        model = None if self.hello.asked is None else self.hello.asked.name
+        return settings_files.load(self.settings_folder, model=model)
+
+    def _settings_files(self) -> list[tuple[int, int] | None]:
+        """The settings files as they are now, each by its time and size; None for one that is not there."""
+        folder = self.settings_folder
+        paths = [settings_files.extension_file(), settings_files.global_file()]
+        paths += [] if folder is None else [settings_files.project_file(folder)]
+        found: list[tuple[int, int] | None] = []
+        for path in paths:
+            try:
+                stat = path.stat()
+            except OSError:
+                found.append(None)
+            else:
+                found.append((stat.st_mtime_ns, stat.st_size))
+        return found
+
+    def _renew_settings(self) -> None:
+        """Take in what was changed in the settings files; with anything wrong in them the old ones hold."""
+        files = self._settings_files()
+        if files == self._files:
+            return
+        self._files = files
+        loaded = self._load()
+        if loaded.warnings:
+            text = "\n".join(loaded.warnings)
+            self._notes.append(Note(f"settings {text}", f"{text}\nThe settings of before hold.", "warning"))
+            return
+        merged = self._merged(loaded)
+        if merged != self.settings:
+            self.settings = merged
+            self.pruner = self.pruner.under(Policy(merged, self.prices))
+
     def _merged(self, loaded: settings_files.Loaded) -> Settings:
         """What the files say; where they do not, what the installer found; over it what was not written."""
         data = settings.to_data(loaded.settings)
@@ -131,6 +166,7 @@ class Session:
         except SettingsError as error:
             problem = str(error)
             unsaved[key] = list(value) if isinstance(value, tuple) else value
+        self._files = self._settings_files()
         self.carried = msgspec.structs.replace(self.carried, unsaved=unsaved)
         self.pruner = self.pruner.under(Policy(self.settings, self.prices))
         return problem
@@ -235,6 +271,7 @@ class Session:
         refused = self.take(view)
         if refused is not None:
             return refused
+        self._renew_settings()
         if not self._can_recall:
             return self._in_full()
         out = self.pruner.project(
