@@ -218,6 +218,25 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "strategies": {"dedupe": {"enabled": False}, "errorPurge": {"minTurnsOld": 2}},
         "pruning": {"minResultTokens": 30},
     },
+    "priced by default": {"policy": "priced", "pruning": {"minResultTokens": 60}},
+    "priced, early": {
+        "policy": "priced",
+        "priced": {"recentCalls": 1, "minTokens": 20, "stake": 0.5, "caution": 0.1},
+        "pruning": {"minResultTokens": 200, "protectCurrentTurn": False},
+    },
+    "priced, past the gate": {
+        "policy": "priced",
+        "priced": {"recentCalls": 0, "minTokens": 20},
+        "gate": {"mode": "off"},
+        "pruning": {"minResultTokens": 60},
+    },
+    "priced, unprotected": {
+        "policy": "priced",
+        "protections": {"toolNames": [], "pathGlobs": []},
+        "priced": {"recentCalls": 1, "minTokens": 20},
+        "gate": {"mode": "always-apply"},
+        "pruning": {"minResultTokens": 30},
+    },
 }
 
 
