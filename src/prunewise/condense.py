@@ -264,6 +264,8 @@ def _is_encoded(text: str) -> bool:
     """Whether a run without spaces is base64 or hexadecimal, by the characters in it: no words, no path."""
     text = text.replace("\\n", "").replace("\\r", "").replace("\\/", "/").rstrip("=")
     size = len(text)
+    if not size:
+        return False
     digits = sum(map(str.isdigit, text)) / size
     if _HEX.fullmatch(text):
         return _LEAST_SHARE < digits < 1 - _LEAST_SHARE

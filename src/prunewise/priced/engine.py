@@ -84,6 +84,8 @@ class PricedEngine(Engine):
         """By path, the last exchange that read it."""
         self._origins: dict[str, Decision] = {}
         """By the call of a recall, the decision whose output it brought back."""
+        self._positions: dict[str, int] = {}
+        """Of each message, by its id."""
         self._steps: list[int] = [0]
         """Up to each message, the positions that a provider's lookback counts."""
         self._ends: list[int] = []
@@ -142,6 +144,7 @@ class PricedEngine(Engine):
     def _note(self, message: Message) -> None:
         """Sizes, positions as a provider's lookback counts them, and where requests ended."""
         position = len(self._steps) - 1
+        self._positions[message.id] = position
         count, last = 0, None
         for part in message.parts:
             kind = type(part)
@@ -524,7 +527,10 @@ class PricedEngine(Engine):
         waiting: list[tuple[Decision, int]] = []
         for decision, seen in self._fresh:
             decided_at = decision.decided_at
-            if answered_at is None or decided_at is None:
+            last = self._positions.get(decision.request_id or "")
+            if last is not None:
+                is_due = last < answer.request.end
+            elif answered_at is None or decided_at is None:
                 is_due = seen <= number
             else:
                 is_due = decided_at <= answered_at + _SAME_INSTANT
