@@ -35,7 +35,7 @@ _CUT = re.compile(
     r"|\bshowing (?:lines?|rows?|the|only|first|last|\d)"
     r"|\b(?:use|with) (?:the )?(?:offset|start_line|view_range)"
     r"|\bof \d+ (?:total )?(?:lines|rows|characters|bytes)|\blines? \d+ ?(?:-|to|\u2013) ?\d+ of\b"
-    r"|^[\W_]*(?:\.\.\.|…)[\W_]*$|(?:\.\.\.|…)$",
+    r"|^(?:[^\w\n]|_)*?(?:\.\.\.|…)(?:[^\w\n]|_)*$|(?:\.\.\.|…)$",
     re.IGNORECASE | re.MULTILINE,
 )
 """Signs that an output is not all it might be. Files hold such lines too: then less is claimed."""

@@ -146,7 +146,7 @@ def _confirms_change(text: str, path: str) -> bool:
         return False
     told = _EXCERPT.split(rows, maxsplit=1)[0]
     name = re.escape(path.rpartition("/")[2])
-    told = re.sub(rf"\S*(?<![\w.-]){name}(?![\w-]|\.\w)", "", told)
+    told = re.sub(rf"(?<!\S)\S*(?<![\w.-]){name}(?![\w-]|\.\w)", "", told)
     told = _NO_TROUBLE.sub("", told)
     return _CONFIRMS.search(told) is not None and not _BESIDE.sub("", _CONFIRMS.sub("", told))
 
