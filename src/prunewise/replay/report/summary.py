@@ -101,16 +101,16 @@ def span(change: Interval | None) -> str:
 
 def _spent(block: Block) -> str:
     none = block.policies[0]
-    sessions = count(block.sessions, "session")
     if not block.sessions:
         return "No session could be counted."
+    counted = f"{count(block.sessions, 'session')} counted, {count(block.llm_calls, 'LLM call')}"
     if none.dollars is None:
         tokens = f"as much as {short(none.net.total)} fresh tokens"
-        return f"Input cost {tokens} in {sessions}; no list has the price of the model."
+        return f"{counted}: their input cost {tokens}; no list has the price of the model."
+    cost = f"{counted}: their input cost {money(none.dollars.none)} at list prices"
     if none.dollars.sessions == block.sessions:
-        return f"Input cost {money(none.dollars.none)} at list prices in {sessions}."
-    known = f"{none.dollars.sessions:,} of {sessions}"
-    return f"Input cost {money(none.dollars.none)} at list prices in {known}, where they are known."
+        return f"{cost}."
+    return f"{cost} in the {none.dollars.sessions:,} where they are known."
 
 
 def _line(one: PolicyTotals) -> Line:
