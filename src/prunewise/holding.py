@@ -63,12 +63,20 @@ class Holding(msgspec.Struct, frozen=True):
     """The numbers that its first line may have, in order; none where nothing is known of them."""
     count: int
     """How many lines there are."""
-    is_cut: bool
-    """Whether anything between its lines says that some were left out."""
-    is_part: bool
-    """Whether anything in it says that it is not all that was asked for."""
+    text: str
+    """The whole output."""
     is_open: bool
     """Whether it goes on to the end of the file, as far as its host tells."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether anything between its lines says that some were left out. Reads them all: ask it last."""
+        return is_cut(self.raw[1:-1])
+
+    @property
+    def is_part(self) -> bool:
+        """Whether anything in it says that it is not all that was asked for. Reads it all: ask it last."""
+        return is_cut(self.text)
 
     @property
     def least(self) -> tuple[float, float]:
@@ -94,13 +102,14 @@ class Holding(msgspec.Struct, frozen=True):
         """Whether it stands for all that the other holds: by the numbers of their lines, or since it goes on
         to the end of the file.
         """
-        if self.is_part or not self.firsts:
+        if not self.firsts:
             return False
         if not other.firsts:
-            return self.is_open and self.firsts == (1,) and other.count <= self.count
-        if not other.is_cut and _covers(self.least, other.most):
-            return True
-        return self.is_open and self.least[0] <= other.most[0] <= self.least[1]
+            is_taken = self.is_open and self.firsts == (1,) and other.count <= self.count
+            return is_taken and not self.is_part
+        if self.is_open and self.least[0] <= other.most[0] <= self.least[1]:
+            return not self.is_part
+        return _covers(self.least, other.most) and not self.is_part and not other.is_cut
 
 
 def _covers(span: tuple[float, float], other: tuple[float, float]) -> bool:
@@ -136,8 +145,7 @@ def holding(exchange: Exchange, operation: FileOperation, vocabulary: Vocabulary
         _lines([f"{number}\t{line}" for number, line in zip(numbers, bare, strict=True)]) if numbers else "",
         (numbers[0],) if numbers else firsts,
         count,
-        is_cut("\n".join(rows)),
-        is_cut(text),
+        text,
         is_open,
     )
 
