@@ -39,15 +39,42 @@ _CUT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Signs that an output is not all it might be. Files hold such lines too: then less is claimed."""
-_LONGEST = 250_000
-"""The most characters that are read for such signs, which takes about 2 microseconds for each."""
+_COUNTABLE = "(?:line|row|char|byte|content)"
+_LEFT = "(?:more|remain|skipped|hidden|removed|above|below)"
+_HINTS = tuple(
+    re.compile(hint)
+    for hint in (
+        "truncat", "omitted", "elided", "snipp", "clipped", "abbreviated", "persisted", "preview",
+        "too (?:l|big)", "full output", "saved to", "left out", "limit reached", "exceed", "incomplete",
+        "partial", "same as", "identical", "unchanged", "no change", "not (?:been|modified|changed|shown)",
+        "already (?:read|in|shown|seen)", f"more {_COUNTABLE}", f"remaining {_COUNTABLE}",
+        f"additional {_COUNTABLE}", f"other {_COUNTABLE}", f"further {_COUNTABLE}", f"hidden {_COUNTABLE}",
+        f"skipped {_COUNTABLE}", f"lines? {_LEFT}", f"char\\w* {_LEFT}", f"bytes? {_LEFT}", "showing ",
+        "use (?:the )?(?:offset|start_|view_)", "with (?:the )?(?:offset|start_|view_)",
+        "of \\d+ (?:total |lines|rows|char|byte)", "lines? \\d+ ?(?:-|to|\u2013) ?\\d+ of", "\\.\\.\\.",
+        "\u2026",
+    )
+)  # fmt: skip
+"""Each sign holds one of these. Their beginnings are fixed, so that they are found many times as fast."""
+_LONGEST = 1_000_000
+"""The most characters that are read for such signs."""
 
 
 def is_cut(text: str) -> bool:
     """Whether anything in an output says that a part of it was left out; one that is too long to be read for
     that may say it.
     """
-    return len(text) > _LONGEST or _CUT.search(text) is not None
+    if len(text) > _LONGEST:
+        return True
+    text = text.lower()
+    hints = [hint for hint in _HINTS if hint.search(text) is not None]
+    if not hints:
+        return False
+    return any(
+        _CUT.search(line) is not None
+        for line in dict.fromkeys(text.split("\n"))
+        if any(hint.search(line) is not None for hint in hints)
+    )
 
 
 class Holding(msgspec.Struct, frozen=True):
