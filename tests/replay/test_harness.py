@@ -116,7 +116,7 @@ def _original_tokens(epoch: Epoch, row: tuple[Any, ...]) -> int:
 @pytest.mark.corpus
 def test_the_extensions_own_harness_finds_the_same(shared: Path):
     golden = json.loads((shared / "golden" / "benchmark-pi.json").read_bytes())
-    compared = 0
+    compared = other = held = 0
     for session in golden["sessions"]:
         path = shared / "corpus" / "pi" / session["file"]
         (recording,) = corpus.load(Source(str(path), path.stat().st_size), compaction=False)
@@ -136,6 +136,12 @@ def test_the_extensions_own_harness_finds_the_same(shared: Path):
             if one.original_tokens >= SMALLEST
         }
         theirs = {_figures(row) for row in session["candidates"]}
-        assert ours == {row for row in theirs if _original_tokens(epoch, row) >= SMALLEST}, session["file"]
-        compared += len(ours)
-    assert compared > 100
+        large = {row for row in theirs if _original_tokens(epoch, row) >= SMALLEST}
+        known = {row[1] for row in large}
+        for row in ours - large:  # by what outputs hold, not by what was asked for: at another call
+            assert row[0] == "superseded-file-ops", session["file"]
+            assert row[1] in known, session["file"]
+        other += len(ours - large)
+        held += len(known - {row[1] for row in ours})
+        compared += len(ours & large)
+    assert (compared, other, held) == (165, 2, 2)
