@@ -21,6 +21,7 @@ class Memory:
         self._originals: dict[str, Original] = {}
         self._references = References()
         self._references.learn(self._entries)
+        self._of_call = self._references.outputs
 
     def reference(self, message: str, call_id: str) -> str | None:
         """One that no other output has; None where none can stand in a marker."""

@@ -17,14 +17,14 @@ class References:
     """The references of one conversation, and the outputs that they were issued for."""
 
     def __init__(self) -> None:
-        self._output: dict[str, tuple[str, str]] = {}
+        self.outputs: dict[str, tuple[str, str]] = {}
         """For each reference the message and the call."""
 
     def issue(self, message: str, call_id: str) -> str | None:
         """One that no other output has, the same every time; None where none can stand in a marker."""
         plain, output = call_id or message, (message, call_id)
         for reference in (plain, f"{plain}@{message}") if plain else ():
-            if is_reference(reference) and self._output.setdefault(reference, output) == output:
+            if is_reference(reference) and self.outputs.setdefault(reference, output) == output:
                 return reference
         return None
 
@@ -32,8 +32,8 @@ class References:
         """Keep the references that ledger entries carry for the outputs that they are about."""
         for entry in entries:
             if isinstance(entry, Decision) and entry.reference and entry.entry_id:
-                self._output[entry.reference] = (entry.entry_id, entry.correlation.tool_call_id)
+                self.outputs[entry.reference] = (entry.entry_id, entry.correlation.tool_call_id)
             elif isinstance(entry, Masking):
                 for mask in entry.masks:
                     call_id = "" if mask.kind == SHELL_OUTPUT else mask.id
-                    self._output[mask.reference] = (mask.entry_id or mask.id, call_id)
+                    self.outputs[mask.reference] = (mask.entry_id or mask.id, call_id)
