@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.build import LONG, bash, flat, image, read, shell, text, turns, used, user
+from tests.build import LONG, assistant, bash, call, flat, image, read, result, shell, text, turns, used, user
 from tests.histories import PiFile, entry_id
 from tests.pruner.support import HUGE, MASKING, pruner_of, twice_read
 
@@ -42,6 +42,20 @@ def test_a_marker_leads_to_every_part_of_what_it_stands_for(tmp_path: Path):
         assert purged.endswith("\n\nOutput:\nit\nfailed")
         assert recall.recall(store, references[7] + ":full") == HUGE
         assert recall.recall(store, ids[2]) == recall.recall(store, references[2])
+
+
+def test_of_two_calls_with_one_id_the_input_of_the_answered_one_comes_back(tmp_path: Path):
+    file = PiFile(tmp_path / "s.jsonl")
+    first, last = {"command": "first"}, {"command": "last " * 900}
+    calls = assistant(call("c1", "bash", first), call("c1", "bash", last))
+    for number, native in enumerate(flat(user(), calls, result("c1", "no", error=True), *turns(7))):
+        file.message(native, entry_id(number))
+    session = file.open()
+    context = session.context()
+    messages, ids = [one.message for one in context], [one.id for one in context]
+    [edit] = pruner_of(session).project(messages, ids=ids).edits
+    recalled = recall.recall(PiSession.open(file.path), markers.reference_in(edit.text) or "")
+    assert recalled == f'Input: {{"command": "{"last " * 900}"}}\n\nOutput:\nno'
 
 
 def test_in_memory_too_recall_gives_the_images():

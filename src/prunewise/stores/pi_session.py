@@ -591,11 +591,11 @@ class PiSession:
         )
 
     def _arguments(self, output: Entry, call_id: _Json) -> Mapping[str, Any] | None:
-        """The arguments of the call that an output answers."""
+        """The arguments of the call that an output answers: of several with its id the last one before it."""
         for entry in reversed(self.branch(output.id)):
             if entry.role != "assistant":
                 continue
-            for block in _blocks((entry.message or {}).get("content")):
+            for block in reversed(_blocks((entry.message or {}).get("content"))):
                 if _kind(block) == "toolCall" and block.get("id") == call_id:
                     arguments: _Json = block.get("arguments")
                     return (
