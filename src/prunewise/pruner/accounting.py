@@ -1,8 +1,8 @@
 """Keeps the tally of one conversation: which requests went out through the pruner, and what answered them.
 
 What a conversation held before it came here is counted too, by what the ledger says: which decisions
-stood when. Masking is in no ledger, and a decision that was restored since is left out. When pruning was
-switched off is in no ledger either: a decision counts as if it had been on ever since.
+stood when. What was masked then, and a decision that was restored since, are left out. When pruning was
+switched off is in no ledger: a decision counts as if it had been on ever since.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from itertools import accumulate, islice
 
 import msgspec
 
@@ -31,9 +31,10 @@ _SAME_INSTANT = 0.002
 
 
 class _Event(msgspec.Struct, frozen=True, order=True):
-    """A decision of before: from then on so much is out of a message, in all."""
+    """A decision of before: from a request on so much is out of a message, in all."""
 
-    time: float
+    answer: int
+    """The position of the first answer to a request that it counts in."""
     position: int
     removed: float
 
@@ -130,8 +131,7 @@ class Accounting:
         """The requests of before, each as it went out by what had been decided until then."""
         decided = 0
         for position in _answers(transcript):
-            time = transcript.messages[position].time or 0.0
-            while decided < len(events) and events[decided].time <= time + _SAME_INSTANT:
+            while decided < len(events) and events[decided].answer <= position:
                 self.tally.remove(events[decided].position, events[decided].removed)
                 decided += 1
             self._send(position)
@@ -237,20 +237,31 @@ def _recalls_only(message: Message, transcript: Transcript) -> bool:
 
 
 def _decided(engine: Engine, standing: Mapping[Target, Decision]) -> list[_Event]:
-    """What stands and has an effect, in the order in which it was decided."""
-    found: list[tuple[float, int, int]] = []
+    """What stands and has an effect, in the order in which it went out: by the request that a decision was
+    made for; where the messages do not hold it, by the time.
+    """
+    transcript = engine.transcript
+    at = {message.id: position for position, message in enumerate(transcript.messages)}
+    answers = _answers(transcript)
+    latest = list(accumulate((transcript.messages[one].time or 0.0 for one in answers), max))
+    found: list[tuple[int, int, int]] = []
     for (call, kind), decision in standing.items():
-        exchange = engine.transcript.exchange(call)
+        exchange = transcript.exchange(call)
         removed = 0 if exchange is None else engine.saving_at(place_of(exchange, kind))
         if exchange is None or not removed:
             continue
-        made_at = engine.transcript.messages[exchange.result_position].time or 0.0
+        made = exchange.result_position
         decided_at = decision.decided_at
-        if decided_at is not None and decided_at >= made_at:  # else one of the two clocks was wrong
-            found.append((decided_at, exchange.position(kind), removed))
+        if decided_at is None or decided_at < (transcript.messages[made].time or 0.0):
+            continue  # one of the two clocks was wrong
+        asked = at.get(decision.request_id or "", -1)
+        if asked < made:
+            first = bisect_left(latest, decided_at - _SAME_INSTANT)
+            asked = answers[first] - 1 if first < len(answers) else len(transcript)
+        found.append((asked + 1, exchange.position(kind), removed))
     events: list[_Event] = []
     so_far: Counter[int] = Counter()
-    for decided_at, position, removed in sorted(found):
+    for answer, position, removed in sorted(found):
         so_far[position] += removed
-        events.append(_Event(decided_at, position, so_far[position]))
+        events.append(_Event(answer, position, so_far[position]))
     return events

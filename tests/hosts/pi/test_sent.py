@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.hosts.pi.support import Talk
 
 from prunewise.hosts.pi import words
+from prunewise.tally import Balance
 
 MakeTalk = Callable[..., Talk]
 
@@ -67,6 +69,13 @@ def texts(talk: Talk, *, whole: bool) -> list[str]:
 SENT, LATE, UNASKED, UNWRITTEN, RESTARTED = "sent", "late", "unasked", "unwritten", "restarted"
 
 
+def begun(talk: Talk) -> Talk:
+    """The session, in which everything is pruned that may be."""
+    for key, value in (("gate.mode", "always-apply"), ("protections.recentTurns", 0)):
+        talk.session.set(key, value)
+    return talk
+
+
 def played(talk: Talk, fates: list[str]) -> Provider:
     """A file is read again and again, and written in between; each request goes out as its fate says."""
     provider = Provider()
@@ -95,12 +104,6 @@ def provider_says(talk: Talk, provider: Provider, fate: str, number: int) -> Non
     talk.add("message", message={**result, "isError": False, "timestamp": now})
 
 
-AFTER_A_RESTART = pytest.mark.xfail(
-    reason="after a restart that follows a request which went out whole, some cache breaks are not booked",
-    strict=True,
-)
-
-
 @pytest.mark.parametrize(
     "fates",
     [
@@ -114,17 +117,17 @@ AFTER_A_RESTART = pytest.mark.xfail(
         [SENT, SENT, SENT, UNWRITTEN, SENT, SENT, SENT],
         [SENT, SENT, SENT, UNWRITTEN, UNWRITTEN, UNWRITTEN, LATE, SENT],
         [SENT, LATE, SENT, LATE, SENT, LATE, SENT, LATE],
-        pytest.param([SENT, SENT, SENT, UNASKED, RESTARTED, SENT, SENT], marks=AFTER_A_RESTART),
-        pytest.param([SENT, SENT, SENT, LATE, SENT, RESTARTED, SENT, SENT], marks=AFTER_A_RESTART),
-        pytest.param([SENT, SENT, SENT, LATE, RESTARTED, SENT, RESTARTED, SENT], marks=AFTER_A_RESTART),
+        [SENT, SENT, SENT, UNASKED, RESTARTED, SENT, SENT],
+        [SENT, SENT, SENT, LATE, SENT, RESTARTED, SENT, SENT],
+        [SENT, SENT, SENT, LATE, RESTARTED, SENT, RESTARTED, SENT],
+        [SENT, SENT, SENT, RESTARTED, SENT, SENT],
+        [SENT, RESTARTED, RESTARTED, RESTARTED, RESTARTED, RESTARTED],
     ],
     ids=" ".join,
 )
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_what_went_out_is_what_is_booked(talk: MakeTalk, fates: list[str], in_memory: bool):
-    one = talk(in_memory=in_memory)
-    for key, value in (("gate.mode", "always-apply"), ("protections.recentTurns", 0)):
-        one.session.set(key, value)
+    one = begun(talk(in_memory=in_memory))
     provider = played(one, fates)
     one.context()
     if RESTARTED not in fates:
@@ -133,3 +136,30 @@ def test_what_went_out_is_what_is_booked(talk: MakeTalk, fates: list[str], in_me
     assert balance.calls == len(fates) + 1
     assert balance.breaks == provider.breaks
     assert (balance.cost, balance.share) == pytest.approx((provider.cost, provider.share), rel=0.05, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "fates",
+    [
+        [SENT, SENT, SENT, UNWRITTEN, RESTARTED, SENT, LATE, RESTARTED],
+        [UNASKED, UNASKED, RESTARTED, SENT, LATE, LATE, RESTARTED],
+        [SENT, LATE, RESTARTED, LATE, RESTARTED, LATE, RESTARTED],
+        [RESTARTED] * 8,
+        [SENT, SENT, UNASKED, RESTARTED, LATE, SENT, RESTARTED, RESTARTED],
+        [LATE, LATE, RESTARTED, UNWRITTEN, RESTARTED, SENT],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_restart_leaves_nothing_out_of_the_books(tmp_path: Path, fates: list[str], in_memory: bool):
+    balances: list[Balance] = []
+    for folder, each in (("a", fates), ("b", [SENT if fate == RESTARTED else fate for fate in fates])):
+        (tmp_path / folder).mkdir()
+        one = begun(Talk(tmp_path / folder, in_memory=in_memory))
+        provider = played(one, each)
+        one.context()
+        balances.append(words.total(one.session.pruner.stats))
+        assert balances[-1].breaks == provider.breaks
+    restarted, gone_on = balances
+    assert (restarted.calls, restarted.breaks) == (gone_on.calls, gone_on.breaks)
+    assert (restarted.net, restarted.break_cost) == pytest.approx((gone_on.net, gone_on.break_cost), rel=0.01)
