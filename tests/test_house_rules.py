@@ -18,7 +18,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests import histories
 from tests.build import LONG, Native, assistant, call, result, text, user
@@ -568,7 +568,21 @@ class Played:
         return [one.message for one in context], [one.id for one in context]
 
 
+def recall_and_read_by_one_id() -> list[Native]:
+    """An output that is recalled, and a read by the recall's id; then the same read again."""
+    shown = LONG * 2
+    return [
+        {"role": "bashExecution", "command": "ls -la", "output": shown, "exitCode": 0},
+        assistant(call("c1", "recall", {"ref": entry_id(0)}), call("c1", "read", {"path": "a.py"})),
+        result("c1", shown, name="recall"),
+        result("c1", shown),
+        assistant(call("c2", "read", {"path": "a.py"})),
+        result("c2", shown),
+    ]
+
+
 @given(sessions(), setups)
+@example((recall_and_read_by_one_id(), ["message"] * 8, 0), "always, unprotected")
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_a_session_file_gives_the_same_bytes_to_a_process_that_starts_now(
     session: tuple[list[Native], list[str], int], setup: str
@@ -616,14 +630,16 @@ def _origin(output: str, session: PiSession, written: Mapping[str, Native]) -> s
         message = written[output]
         if message.get("toolName") != "recall" or message.get("isError"):
             return output
-        asked = None
+        asked: Native | None = None
         for entry in session.branch(output):
             blocks = (written.get(entry.id) or {}).get("content")
             for block in blocks if entry.role == "assistant" and isinstance(blocks, list) else ():
                 if isinstance(block, dict) and block.get("id") == message["toolCallId"]:
-                    asked = block["arguments"]["ref"]
+                    asked = block
         assert asked is not None
-        origin = asked.removesuffix(":full")
+        if asked["name"] != "recall":
+            return output  # of several calls with its id the last one is answered: no recall
+        origin = asked["arguments"]["ref"].removesuffix(":full")
         shown = "".join(block.get("text", "") for block in message["content"])
         if not shown.startswith(recall.recall(session, origin)[:64]):
             return output  # nothing was recalled: another tool of that name, or an answer of images

@@ -8,7 +8,7 @@ from prunewise.tokens import utf16_length
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("a line\n", False), ("a line\n" * 30_000, False), ("a line\n" * 40_000, True), ("[truncated]", True)],
+    [("a line\n", False), ("a line\n" * 140_000, False), ("a line\n" * 150_000, True), ("[truncated]", True)],
 )
 def test_of_one_that_is_too_long_to_be_read_nothing_is_claimed(text: str, expected: bool):
     assert is_cut(text) == expected
