@@ -127,19 +127,33 @@ class Account:
         """One more call, which this model answered."""
         self._waiting.append((call, model))
 
-    def add_past_window(self) -> None:
-        """One more call, to whose request without pruning there is nothing to compare."""
-        self._balance = msgspec.structs.replace(self._balance, past_window=self._balance.past_window + 1)
+    def add_past_window(self, calls: int = 1) -> None:
+        """More calls, to whose requests without pruning there is nothing to compare."""
+        past = self._balance.past_window + calls
+        self._balance = msgspec.structs.replace(self._balance, past_window=past)
 
     def add_recall(self) -> None:
         """The model asked for something that was pruned."""
         self._balance = msgspec.structs.replace(self._balance, recalls=self._balance.recalls + 1)
 
+    def limit(self, tokens: int) -> None:
+        """The host compacts from so many tokens on: take out the calls that would not have fitted. Those
+        that `balance` has added up stay.
+        """
+        fitting = [one for one in self._waiting if one[0].fits(tokens)]
+        self.add_past_window(len(self._waiting) - len(fitting))
+        self._waiting = fitting
+
+    def so_far(self, prices: Callable[[str], Prices]) -> Balance:
+        """What it comes to, as long as `limit` may still follow; `prices` gives a model's."""
+        balance = self._balance
+        for call, model in self._waiting:
+            balance = balance.plus(call.bill(prices(model)))
+        return balance
+
     def balance(self, prices: Callable[[str], Prices]) -> Balance:
         """What it comes to; `prices` gives a model's."""
-        waiting, self._waiting = self._waiting, []
-        for call, model in waiting:
-            self._balance = self._balance.plus(call.bill(prices(model)))
+        self._balance, self._waiting = self.so_far(prices), []
         return self._balance
 
 

@@ -44,7 +44,7 @@ class Accounting:
 
     def __init__(self, rules: Rules) -> None:
         self.tally = Tally()
-        self.limit: int | None = None
+        self._limit: int | None = None
         """The size from which on the host compacts, in tokens, where it is known."""
         self._account = Account()
         self._earlier: Account | None = None
@@ -71,7 +71,10 @@ class Accounting:
     @property
     def earlier(self) -> Balance | None:
         """What the ledger says of those before; None where it says nothing."""
-        return None if self._earlier is None else self._earlier.balance(self.prices)
+        if self._earlier is None:
+            return None
+        add_up = self._earlier.so_far if self._limit is None else self._earlier.balance
+        return add_up(self.prices)
 
     def under(self, rules: Rules) -> Accounting:
         """This, gone on with under other rules."""
@@ -79,6 +82,12 @@ class Accounting:
         return self
 
     # ---- what the host sends
+
+    def compacts_from(self, limit: int) -> None:
+        """The host compacts from so many tokens on."""
+        if self._limit is None and self._earlier is not None:
+            self._earlier.limit(limit)
+        self._limit = limit
 
     def read(self, engine: Engine, ledger: Ledger) -> None:
         """Take in the messages that the engine has and this has not."""
@@ -174,7 +183,7 @@ class Accounting:
         call = self.tally.answer(usage, warm=warm, recalls_only=_recalls_only(message, transcript))
         if call is None:
             return
-        if call.fits(self.limit):
+        if call.fits(self._limit):
             self._account.add(call, message.model)
         else:
             self._account.add_past_window()

@@ -153,8 +153,19 @@ class Pruner:
         """
         self._clock.kept_warm(time.time() if now is None else now)
 
-    def read(self, request: Any, *, ids: Sequence[str] | None = None) -> None:
-        """Take a request in without pruning it: for a person's own decisions, before anything is sent."""
+    def read(
+        self,
+        request: Any,
+        *,
+        ids: Sequence[str] | None = None,
+        window: int | None = None,
+        reserve: int | None = None,
+    ) -> None:
+        """Take a request in without pruning it: for a person's own decisions, before anything is sent.
+
+        `ids`, `window` and `reserve` as in `project`.
+        """
+        self._tell_room(window, reserve)
         self._read(list(self.format.messages(request)), None if ids is None else list(ids))
 
     @property
@@ -172,8 +183,7 @@ class Pruner:
     ) -> Projected:
         natives = list(self.format.messages(request))
         error = self._catch_up()
-        limits = self._room(*room)
-        self._accounting.limit = None if limits is None else limits[0] - limits[1]
+        self._tell_room(*room)
         self._read(natives, None if ids is None else list(ids))
         caller = caller_in(request) if caller is NOBODY else caller
         moment = self._clock.ask(now, caller)
@@ -451,6 +461,12 @@ class Pruner:
         if window is None:
             return None
         return window, settings.reserve if reserve is None else reserve
+
+    def _tell_room(self, window: int | None, reserve: int | None) -> None:
+        """Have the books know from which size on the host compacts."""
+        room = self._room(window, reserve)
+        if room is not None:
+            self._accounting.compacts_from(room[0] - room[1])
 
     # ---- what is recorded
 

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.hosts.pi.support import Talk
 
 from prunewise.hosts.pi import words
+from prunewise.hosts.pi.protocol import View
 from prunewise.tally import Balance
 
 MakeTalk = Callable[..., Talk]
@@ -67,6 +69,13 @@ def texts(talk: Talk, *, whole: bool) -> list[str]:
 
 
 SENT, LATE, UNASKED, UNWRITTEN, RESTARTED = "sent", "late", "unasked", "unwritten", "restarted"
+
+
+class Narrow(Talk):
+    """A session with a model whose window the whole history does not fit into."""
+
+    def view(self, **more: Any) -> View:
+        return super().view(window=14_000, reserve=4_000, **more)
 
 
 def begun(talk: Talk) -> Talk:
@@ -163,3 +172,38 @@ def test_a_restart_leaves_nothing_out_of_the_books(tmp_path: Path, fates: list[s
     restarted, gone_on = balances
     assert (restarted.calls, restarted.breaks) == (gone_on.calls, gone_on.breaks)
     assert (restarted.net, restarted.break_cost) == pytest.approx((gone_on.net, gone_on.break_cost), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "fates",
+    [
+        [SENT] * 13 + [RESTARTED],
+        [SENT] * 8 + [RESTARTED] + [SENT] * 5,
+        [RESTARTED] * 14,
+        [SENT] * 7 + [LATE, RESTARTED] + [SENT] * 5,
+        [SENT] * 3 + [UNASKED] * 2 + [RESTARTED] + [SENT] * 8,
+        [SENT] * 6 + [RESTARTED, UNWRITTEN, LATE, RESTARTED] + [SENT] * 4,
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_a_restart_counts_no_request_that_the_window_could_not_have_held(
+    tmp_path: Path, fates: list[str], in_memory: bool, asked_before: bool
+):
+    """Asked for before the new process has heard of any window, or not."""
+    balances: list[Balance] = []
+    for folder, each in (("a", fates), ("b", [SENT if fate == RESTARTED else fate for fate in fates])):
+        (tmp_path / folder).mkdir()
+        one = begun(Narrow(tmp_path / folder, in_memory=in_memory))
+        played(one, each)
+        if asked_before and folder == "a":
+            one.greet()
+            one.session.warm()
+            words.total(one.session.pruner.stats)
+        one.context()
+        balances.append(words.total(one.session.pruner.stats))
+    restarted, gone_on = balances
+    assert gone_on.past_window > 0 < gone_on.calls
+    assert (restarted.calls, restarted.past_window) == (gone_on.calls, gone_on.past_window)
+    assert restarted.net == pytest.approx(gone_on.net, rel=0.01)

@@ -252,7 +252,7 @@ class Session:
             self.last = Projected(self._natives, raw=pruner.stats.raw_tokens)
         if view.compacted:
             pruner.compacted()
-        pruner.read(self._natives, ids=self._ids)
+        pruner.read(self._natives, ids=self._ids, window=self.window, reserve=self.reserve)
         answered = _answered_at(new)
         if answered is not None:
             pruner.observe(now=answered)
