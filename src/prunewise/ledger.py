@@ -67,10 +67,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     @property
     def decided_at(self) -> float | None:
         """`created_at` in seconds since the epoch; None where another program wrote what is no time."""
-        try:
-            return datetime.fromisoformat(self.created_at).timestamp()
-        except ValueError:
-            return None
+        return _time(self.created_at)
 
 
 class Restore(msgspec.Struct, frozen=True, rename="camel"):
@@ -78,6 +75,11 @@ class Restore(msgspec.Struct, frozen=True, rename="camel"):
 
     idempotency_key: str
     created_at: str = ""
+
+    @property
+    def restored_at(self) -> float | None:
+        """`created_at` in seconds since the epoch; None where another program wrote what is no time."""
+        return _time(self.created_at)
 
 
 class Savings(msgspec.Struct, frozen=True, rename="camel"):
@@ -136,6 +138,13 @@ _TYPES: dict[str, type[Entry]] = {
     MASKING: Masking,
     SENT_WHOLE: SentWhole,
 }
+
+
+def _time(created_at: str) -> float | None:
+    try:
+        return datetime.fromisoformat(created_at).timestamp()
+    except ValueError:
+        return None
 
 
 def decide(
@@ -199,6 +208,8 @@ class Ledger(msgspec.Struct, frozen=True):
     restored: frozenset[Target]
     active: tuple[Decision, ...] = ()
     """For each key that stands its decision; several may be about one target."""
+    undone: tuple[tuple[Decision, Restore], ...] = ()
+    """The decisions that stood until they were restored, each with its restore."""
     savings: tuple[Savings, ...] = ()
     engaged: bool = False
     """Whether masking has engaged."""
@@ -231,6 +242,7 @@ def fold(entries: Iterable[Entry]) -> Ledger:
     active: dict[str, Decision] = {}
     decided: dict[str, Decision] = {}
     restored_keys: set[str] = set()
+    undone: list[tuple[Decision, Restore]] = []
     savings: list[Savings] = []
     engaged, raw_tokens = False, 0
     masks: dict[tuple[str, Kind], Mask] = {}
@@ -246,7 +258,7 @@ def fold(entries: Iterable[Entry]) -> Ledger:
                 decided[entry.idempotency_key] = entry
                 request_id = entry.request_id or request_id
             case Restore():
-                active.pop(entry.idempotency_key, None)
+                undone += _undo(active, entry)
                 restored_keys.add(entry.idempotency_key)
             case Masking():
                 engaged, raw_tokens = entry.engaged, entry.raw_tokens
@@ -269,6 +281,7 @@ def fold(entries: Iterable[Entry]) -> Ledger:
         standing=standing,
         restored=frozenset(restored - standing.keys()),
         active=tuple(active.values()),
+        undone=tuple(undone),
         savings=tuple(savings),
         engaged=engaged,
         raw_tokens=raw_tokens,
@@ -277,6 +290,13 @@ def fold(entries: Iterable[Entry]) -> Ledger:
         markers=frozenset(markers),
         sent_whole=frozenset(sent_whole),
     )
+
+
+def _undo(active: dict[str, Decision], restore: Restore) -> list[tuple[Decision, Restore]]:
+    """Take out what a restore ends: with it, the decision, unless another one stands for its target."""
+    ended = active.pop(restore.idempotency_key, None)
+    others = {one.target for one in active.values()}
+    return [] if ended is None or ended.target in others else [(ended, restore)]
 
 
 def target_of(key: str, decided: Mapping[str, Decision]) -> Target | None:

@@ -8,8 +8,9 @@ from tests.build import Native, assistant, call, result, summary, user
 
 from prunewise import Policy, Pruner
 from prunewise.formats.pi import PI
-from prunewise.ledger import Decision
+from prunewise.ledger import Decision, Restore, Savings, fold
 from prunewise.pruner import Caller
+from prunewise.stores import Writes
 from prunewise.stores.memory import Memory
 from prunewise.tally import Balance
 from prunewise.tokens import DOCUMENTED
@@ -118,6 +119,51 @@ def cut() -> Talk:
     return talk
 
 
+def restored(*calls: str) -> Talk:
+    """As `cut`, where these were restored then."""
+    talk = cut()
+    for one in calls:
+        talk.now += 1
+        talk.pruner.restore(one, now=talk.now)
+        talk.run("ok")
+    return talk
+
+
+def restored_one() -> Talk:
+    return restored("c1")
+
+
+def restored_both() -> Talk:
+    return restored("c3", "c1")
+
+
+def restored_all() -> Talk:
+    talk = cut()
+    talk.now += 1
+    talk.pruner.decide(restore=list(fold(talk.store.ledger()).standing), now=talk.now)
+    talk.run("ok")
+    return talk
+
+
+def restored_unsent() -> Talk:
+    """Pruned and restored between two requests: neither has been sent."""
+    talk = cut()
+    talk.now += 1
+    talk.pruner.prune_call("c5", now=talk.now)
+    talk.pruner.restore("c5", now=talk.now)
+    talk.run("ok")
+    return talk
+
+
+def pruned_again() -> Talk:
+    """Restored, and then pruned by hand."""
+    talk = restored("c1")
+    talk.now += 1
+    talk.pruner.prune_call("c1", now=talk.now)
+    talk.run("ok")
+    return talk
+
+
 def recalled() -> Talk:
     talk = trimmed()
     talk.run("ok")
@@ -133,7 +179,7 @@ def recall_of(talk: Talk, many: int) -> None:
     talk.ask(*calls, results=tuple(talk.pruner.recall(reference) for reference in references))
 
 
-@pytest.mark.parametrize("made", [trimmed, cut, recalled])
+@pytest.mark.parametrize("made", [trimmed, cut, recalled, restored_unsent])
 @pytest.mark.parametrize("resumed", [False, True])
 def test_the_saving_is_that_of_the_bills(made: Callable[[], Talk], resumed: bool):
     """Also where a new process has to tell the first half by what the ledger says."""
@@ -146,6 +192,45 @@ def test_the_saving_is_that_of_the_bills(made: Callable[[], Talk], resumed: bool
     assert (earlier is not None) is resumed
     talk.agrees(balance if earlier is None else earlier.plus(balance))
     assert balance.calls == (1 if resumed else talk.requests)
+
+
+@pytest.mark.parametrize("made", [restored_one, restored_both, restored_all, restored_unsent, pruned_again])
+def test_a_new_process_books_what_was_restored_as_the_old_one_did(made: Callable[[], Talk]):
+    balances: list[Balance] = []
+    for resumed in (False, True):
+        talk = made()
+        if resumed:
+            talk.resume()
+        talk.run("ok")
+        balance = talk.settle()
+        earlier = talk.pruner.stats.earlier
+        balances.append(balance if earlier is None else earlier.plus(balance))
+        assert balances[-1].cost == pytest.approx(talk.pruned.spent, rel=1e-9)
+        assert balances[-1].without == pytest.approx(talk.whole.spent, rel=0.05)
+    gone_on, begun_anew = balances
+    assert (begun_anew.calls, begun_anew.breaks) == (gone_on.calls, gone_on.breaks)
+    assert begun_anew.without == pytest.approx(gone_on.without, rel=0.005)
+    assert begun_anew.break_cost == pytest.approx(gone_on.break_cost, rel=0.02)
+
+
+@pytest.mark.parametrize("lost", [Restore, Savings])
+def test_a_restore_of_unknown_time_or_size_is_left_out_of_the_books(lost: type):
+    talk = restored("c1")
+    kept: list[Any] = []
+    for entry in talk.store.ledger():
+        if isinstance(entry, lost):
+            if lost is Restore:
+                kept.append(Restore(entry.idempotency_key, "some day"))
+        else:
+            kept.append(entry)
+    talk.store = Memory("c")
+    talk.store.commit(Writes({}, tuple(kept), 0))
+    talk.resume()
+    talk.run("ok")
+    talk.settle()
+    earlier = talk.pruner.stats.earlier
+    assert earlier is not None
+    assert earlier.breaks == 1  # that of the decision which stands
 
 
 def test_breaks_and_recalls_are_in_it():

@@ -1,22 +1,22 @@
 """Keeps the tally of one conversation: which requests went out through the pruner, and what answered them.
 
 What a conversation held before it came here is counted too, by what the ledger says: which decisions
-stood when. What was masked then, and a decision that was restored since, are left out. When pruning was
-switched off is in no ledger: a decision counts as if it had been on ever since.
+stood when. What was masked then is left out. When pruning was switched off is in no ledger: a decision counts
+as if it had been on ever since.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import accumulate, islice
 
 import msgspec
 
 from prunewise.cache import UNTOLD, Warmth
 from prunewise.engine import Engine, Rules, place_of
-from prunewise.ledger import Decision, Ledger, Target
+from prunewise.ledger import Decision, Ledger
 from prunewise.prices import UNKNOWN, Prices, assumed_prices, prices_for, rules_for
 from prunewise.tally import Account, Balance, Tally
 from prunewise.tokens import text_tokens
@@ -103,7 +103,7 @@ class Accounting:
                 self._answer(transcript, position)
             return
         self._begun = True
-        events = _decided(engine, ledger.standing)
+        events = _decided(engine, ledger)
         if events:
             self._repeat(transcript, events)
             self._earlier, self._account = self._account, Account()
@@ -245,29 +245,44 @@ def _recalls_only(message: Message, transcript: Transcript) -> bool:
     return bool(calls) and transcript.vocabulary.recall.issuperset(calls)
 
 
-def _decided(engine: Engine, standing: Mapping[Target, Decision]) -> list[_Event]:
-    """What stands and has an effect, in the order in which it went out: by the request that a decision was
-    made for; where the messages do not hold it, by the time.
+def _decided(engine: Engine, ledger: Ledger) -> list[_Event]:
+    """What stands or stood, in the order in which it went out: a decision by the request that it was made
+    for, where the messages hold that; else by the time, as a restore.
     """
     transcript = engine.transcript
     at = {message.id: position for position, message in enumerate(transcript.messages)}
     answers = _answers(transcript)
     latest = list(accumulate((transcript.messages[one].time or 0.0 for one in answers), max))
-    found: list[tuple[int, int, int]] = []
-    for (call, kind), decision in standing.items():
-        exchange = transcript.exchange(call)
-        removed = 0 if exchange is None else engine.saving_at(place_of(exchange, kind))
-        if exchange is None or not removed:
-            continue
-        made = exchange.result_position
+
+    def answer_after(time: float) -> int:
+        first = bisect_left(latest, time - _SAME_INSTANT)
+        return answers[first] if first < len(answers) else len(transcript)
+
+    def began(decision: Decision, made: int) -> int | None:
         decided_at = decision.decided_at
         if decided_at is None or decided_at < (transcript.messages[made].time or 0.0):
-            continue  # one of the two clocks was wrong
+            return None  # one of the two clocks was wrong
         asked = at.get(decision.request_id or "", -1)
-        if asked < made:
-            first = bisect_left(latest, decided_at - _SAME_INSTANT)
-            asked = answers[first] - 1 if first < len(answers) else len(transcript)
-        found.append((asked + 1, exchange.position(kind), removed))
+        return asked + 1 if asked >= made else answer_after(decided_at)
+
+    found: list[tuple[int, int, int]] = []
+    for (call, kind), decision in ledger.standing.items():
+        exchange = transcript.exchange(call)
+        removed = 0 if exchange is None else engine.saving_at(place_of(exchange, kind))
+        begin = began(decision, exchange.result_position) if exchange is not None and removed else None
+        if exchange is not None and begin is not None:
+            found.append((begin, exchange.position(kind), removed))
+    sizes = {one.idempotency_key: one.tokens_removed for one in ledger.savings}
+    for decision, restore in ledger.undone:
+        call, kind = decision.target
+        exchange = transcript.exchange(call)
+        removed = sizes.get(decision.idempotency_key, 0)
+        begin = began(decision, exchange.result_position) if exchange is not None and removed else None
+        if exchange is not None and begin is not None and restore.restored_at is not None:
+            end = answer_after(restore.restored_at)
+            if begin < end:
+                found.append((begin, exchange.position(kind), removed))
+                found.append((end, exchange.position(kind), -removed))
     events: list[_Event] = []
     so_far: Counter[int] = Counter()
     for answer, position, removed in sorted(found):
