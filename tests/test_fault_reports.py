@@ -498,7 +498,7 @@ def test_an_older_copy_of_a_screenshot_goes_and_the_newest_stays():
 def test_a_recall_through_another_tool_is_an_output_like_any_other():
     """Under a name of its own it goes by its own reference: nothing is lost, and nothing goes in a circle."""
     wrapped = used("c2", "exec", {"code": "recall('c1')"}, LONG * 9)
-    history = flat(user(), bash("c1", "make", LONG * 9), wrapped, user())
+    history = flat(user(), bash("c1", "make", LONG * 9), wrapped, assistant("on"), user())
     store = Memory("c")
     done = Pruner("pi", Policy(EAGER), store).project(history, window=100, reserve=0)
     references = [markers.reference_in(one.text) for one in done.edits]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.build import LONG, bash, edit, flat, read, shell, turns, used, user
+from tests.build import LONG, assistant, bash, edit, flat, read, shell, turns, used, user
 
 from prunewise import ledger
 from prunewise.engine import Engine
@@ -24,7 +24,13 @@ STALE = flat(
 )
 ALL = {"dedupe", "error-purge", "superseded-file-ops"}
 MASKABLE = flat(
-    user(), bash("1", "ls", BIG), read("2", "f", BIG), shell("make", BIG), bash("3", "ls", BIG), user()
+    user(),
+    bash("1", "ls", BIG),
+    read("2", "f", BIG),
+    shell("make", BIG),
+    bash("3", "ls", BIG),
+    assistant("done"),
+    user(),
 )
 
 

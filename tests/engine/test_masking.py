@@ -1,7 +1,7 @@
 """Masking in the engine: what it takes, beside what has been decided."""
 
 from tests import build
-from tests.build import bash, edit, flat, image, proposed, shell, user
+from tests.build import assistant, bash, edit, flat, image, proposed, shell, user
 from tests.engine.support import BIG, MASKABLE, RESULT, data, decide, follow, texts, undo
 
 from prunewise import markers
@@ -41,7 +41,7 @@ def test_masking_again_gives_what_is_new():
     assert engine.mask() == []
     engine.extend(build.messages(flat(MASKABLE, bash("4", "pwd", BIG)))[len(MASKABLE) :])
     assert engine.mask() == []
-    engine.extend([build.messages([*MASKABLE, *bash("4", "pwd", BIG), user()])[-1]])
+    engine.extend(build.messages([*MASKABLE, *bash("4", "pwd", BIG), user(), assistant("done")])[-2:])
     assert [output.call_id for output, _ in engine.mask()] == ["4"]
 
 
@@ -123,7 +123,7 @@ def test_a_mask_that_is_not_smaller_is_not_used():
 
 
 def test_images_beside_a_masked_text_stay_and_are_not_saved():
-    engine = build.engine(user(), bash("1", "x", BIG, image()), user())
+    engine = build.engine(user(), bash("1", "x", BIG, image()), assistant("done"), user())
     engine.mask()
     (edit_,) = engine.edits[2].values()
     assert edit_.keep_images

@@ -30,7 +30,7 @@ def by(model: str, *natives: Native | Iterable[Native]) -> list[Native]:
 def history(*, model: str = COVERING, signature: str = "sig") -> list[Native]:
     """A read that a later one repeats, before and behind a signed block each."""
     before = flat(user(), read("1", "a", BIG), read("2", "a", BIG), signed(signature))
-    return by(model, before, user(), read("3", "b", BIG), read("4", "b", BIG), user())
+    return by(model, before, user(), read("3", "b", BIG), read("4", "b", BIG), assistant("done"), user())
 
 
 def going(engine: Engine, moment: Moment = NOW) -> list[str]:
@@ -124,7 +124,7 @@ def test_a_compaction_is_not_left_out_for_what_cannot_be_masked():
 
 
 def test_what_was_masked_stays_masked_behind_a_signature_and_after_a_restart():
-    natives = by(COVERING, user(), read("1", "a", BIG), user())
+    natives = by(COVERING, user(), read("1", "a", BIG), assistant("done"), user())
     pruner = masking(natives)
     first = pruner.project(natives)
     assert [edit.position for edit in first.edits] == [2]

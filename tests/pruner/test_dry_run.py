@@ -29,7 +29,7 @@ def test_a_plan_changes_nothing_of_what_follows(setup: str):
 
 
 def test_a_plan_says_what_a_request_then_does():
-    history = flat(twice_read(), write("c3", "a.py"), bash("c4", "make", HUGE), user())
+    history = flat(twice_read(), write("c3", "a.py"), bash("c4", "make", HUGE), assistant("on"), user())
     plan = pruner_of().plan(history, window=2000, reserve=100)
     done = pruner_of().project(history, window=2000, reserve=100)
     assert [(one.strategy, one.call) for one in plan.proposals] == [

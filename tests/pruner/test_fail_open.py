@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.build import bash, flat, read, used, user
+from tests.build import assistant, bash, flat, read, used, user
 from tests.pruner.support import EAGER, HUGE, MASKING, conversation, names, placed, pruner_of, twice_read
 
 from prunewise import Policy, Pruner, ledger, recall
@@ -101,7 +101,7 @@ def test_what_stands_goes_on_standing_where_new_decisions_cannot_be_recorded():
 
 def test_masking_whose_originals_cannot_be_kept_sends_the_original():
     store = Failing("commit")
-    history = flat(user(), bash("c1", "make", HUGE), user())
+    history = flat(user(), bash("c1", "make", HUGE), assistant("on"), user())
     pruner = pruner_of(store, MASKING)
     with pytest.warns(PrunewiseWarning, match="no commit"):
         done = pruner.project(history, window=1000, reserve=100)

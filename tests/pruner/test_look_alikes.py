@@ -74,7 +74,7 @@ def test_a_person_prunes_it_like_any_text(text: str):
 @pytest.mark.parametrize("text", LOOK_ALIKES.values(), ids=LOOK_ALIKES)
 def test_masking_takes_the_users_own_for_text(text: str):
     pruner = pruner_of(data={"enabled": False, "pruning": {"minResultTokens": 20}})
-    messages = flat(user(), shell("cat log", text * 9), user())
+    messages = flat(user(), shell("cat log", text * 9), assistant("on"), user())
     done = pruner.project(messages, now=1.0, window=100, reserve=0)
     assert recalled_as_they_were(pruner, messages, done.edits) == {1}
 

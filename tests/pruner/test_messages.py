@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.build import LONG, Native, bash, flat, read, turns, used, user
+from tests.build import LONG, Native, assistant, bash, flat, read, turns, used, user
 from tests.pruner.support import EAGER, HUGE, MASKING, placed, pruner_of, twice_read
 
 from prunewise import Policy, Pruner
@@ -115,7 +115,9 @@ def test_the_recorded_requests_of_claude_code_only_grow(shared: Path, client: st
 def test_what_is_masked_stays_masked_where_only_the_last_message_changes():
     """A host may move a breakpoint, or send the last message anew: what lies before keeps its bytes."""
     pruner = pruner_of(data={**EAGER, "protections": {"recentTurns": 4}})
-    history = flat(user(), read("c1", "a.py", HUGE), user(), read("c2", "a.py", HUGE), turns(2))
+    history = flat(
+        user(), read("c1", "a.py", HUGE), user(), read("c2", "a.py", HUGE), assistant("on"), turns(2)
+    )
     masked = placed(pruner.project(history, window=100, reserve=0))
     assert sorted(masked) == [2, 5]
     for last in ("another", "and again, with more in it"):
@@ -124,14 +126,14 @@ def test_what_is_masked_stays_masked_where_only_the_last_message_changes():
         assert done.decisions == ()
         assert placed(done) == masked
         assert not done.changed
-    shorter = pruner.project(history[:7], window=10**6, reserve=0)
+    shorter = pruner.project(history[:8], window=10**6, reserve=0)
     assert not pruner.engaged
     assert shorter.masked == 0, "the conversation got smaller: it runs raw again"
 
 
 def test_what_is_masked_in_a_turn_that_is_open_again_is_not():
     pruner = pruner_of(data=MASKING)
-    history = flat(user("x" * 40_000), bash("c1", "make", HUGE), user())
+    history = flat(user("x" * 40_000), bash("c1", "make", HUGE), assistant("on"), user())
     assert list(placed(pruner.project(history, window=100, reserve=0))) == [2]
     again = flat(history[:3], used("c2", "fetch", {}, HUGE * 2))
     assert placed(pruner.project(again, window=100, reserve=0)) == {}

@@ -234,8 +234,8 @@ class Engine:
         batch = self._batch(
             lambda: self.proposals, self._pool.earliest, self._pool.tokens, moment.seconds_since_call
         )
-        if self._covered:
-            batch = self._batch_of(self._uncovered(), moment.seconds_since_call)
+        if self._covered or self._proposes_unseen():
+            batch = self._batch_of(self._allowed(), moment.seconds_since_call)
         return self.rules.gate(batch, self.rules.settings.gate)
 
     def pass_over(self) -> None:
@@ -243,10 +243,28 @@ class Engine:
 
     def accepted(self, verdict: Verdict) -> list[Proposal]:
         """What goes by this verdict, which is the last one given."""
-        return self._uncovered() if verdict.accepted else []
+        return self._allowed() if verdict.accepted else []
 
-    def _uncovered(self) -> list[Proposal]:
-        return [one for one in self.proposals if one.position >= self._covered]
+    def _allowed(self) -> list[Proposal]:
+        """The proposals that no signature covers and whose outputs the model has had in full."""
+        return [
+            one
+            for one in self.proposals
+            if one.position >= self._covered and (one.kind != TOOL_RESULT or self._is_seen(one.position))
+        ]
+
+    def _is_seen(self, position: int) -> bool:
+        """Whether the model has answered a request with this message: what it has not yet had stays whole."""
+        return position < self.transcript.sent
+
+    def _proposes_unseen(self) -> bool:
+        """Whether a result may go that the model has not yet had."""
+        for exchange in reversed(self.transcript.exchanges):
+            if self._is_seen(exchange.result_position):
+                return False
+            if self._pool.get((exchange.call.id, TOOL_RESULT)) is not None:
+                return True
+        return False
 
     def covered(self, moment: Moment = NOW) -> int:
         """How many first messages a signature covers, as they were sent: with models whose signed thinking
@@ -530,7 +548,7 @@ class Engine:
             if target in self._ledger.restored:
                 self._passed_by.add(target)
                 continue
-            if output.position < covered or self._holds(target):
+            if output.position < covered or not self._is_seen(output.position) or self._holds(target):
                 self._maskable.append(output)
                 continue
             mask = self._masking_of(output)
@@ -585,6 +603,7 @@ class Engine:
             output.tokens - text_tokens(mask.placeholder)
             for output in self._maskable
             if output.position >= covered
+            and self._is_seen(output.position)
             and not self._holds((output.call_id, output.kind))
             and (output.position, output.part) not in self._edits
             and (output.call_id, output.kind) not in self._ledger.restored
