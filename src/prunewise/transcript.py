@@ -289,9 +289,20 @@ class Transcript:
 
     @property
     def sent(self) -> int:
-        """How many messages the model has seen: all before the last answer, and that answer."""
+        """How many messages have been sent: all before the last answer, failed or not, and that answer."""
         for position in range(len(self.messages) - 1, -1, -1):
             if self.messages[position].role == "assistant":
+                return position + 1
+        return 0
+
+    @property
+    def seen(self) -> int:
+        """How many messages the model has surely had in full: as `sent`, but by the last answer that has
+        content or usage. An empty one may stand for a request that never reached the model.
+        """
+        for position in range(len(self.messages) - 1, -1, -1):
+            message = self.messages[position]
+            if message.role == "assistant" and (message.parts or message.usage):
                 return position + 1
         return 0
 

@@ -48,6 +48,11 @@ class Sample:
     def read(self, id: str, path: str = "a.py", output: Any = TEXT * 40) -> str:
         return self.call(id, "read", {"path": path}, output)
 
+    def answer(self, text: str = "done") -> str:
+        """An answer without calls."""
+        content = [{"type": "text", "text": text}]
+        return self.entry("message", message={"role": "assistant", "content": content, "timestamp": 0})
+
     def turns(self, several: int) -> None:
         for _ in range(several):
             self.user()

@@ -114,7 +114,8 @@ def test_masked_outputs_are_listed(run: Run, sample: Sample):
     sample.entry(
         "message", message={"role": "bashExecution", "command": "ls -R", "output": "y" * 8000, "exitCode": 0}
     )
-    sample.turns(1)
+    sample.answer()
+    sample.user()
     done = run("plan", sample.path, "--window", 1000, "--reserve", 100)
     section = done.out[done.out.index("Masking: 2 outputs would be shortened") :]
     assert "make all" in section
@@ -278,7 +279,8 @@ def test_without_a_file_the_settings_are_those_of_pi(run: Run, duplicates: Sampl
 def test_the_projects_settings_hold_and_cwd_names_another_project(run: Run, sample: Sample, tmp_path: Path):
     sample.user()
     sample.read("call_1")
-    sample.turns(1)
+    sample.answer()
+    sample.user()
     off(Path(sample.cwd), ".pi/settings.json")
     window = ("--window", 10, "--reserve", 0, "--json")
     assert len(run("plan", sample.path, *window).json["masked"]) == 1

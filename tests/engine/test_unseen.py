@@ -45,6 +45,28 @@ def test_the_documented_policy_waits_for_the_answer(natives: list[Native]):
     assert "1" in [one.call for one in engine.accepted(engine.verdict())]
 
 
+USED = {"input": 10, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 10}
+ANSWERS = {
+    "a whole answer": (assistant("done"), True),
+    "one that was aborted after it began": (assistant("do", stopReason="aborted"), True),
+    "an empty one with usage": (assistant(usage=USED), True),
+    "an empty one, aborted": (assistant(stopReason="aborted"), False),
+    "an empty one, failed": (assistant(stopReason="error", errorMessage="overloaded"), False),
+    "an empty one, failed, with a usage of nothing": (
+        assistant(stopReason="error", usage=dict.fromkeys(USED, 0)),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "proves"), ANSWERS.values(), ids=ANSWERS)
+def test_only_an_answer_with_content_or_usage_proves_that_an_output_was_seen(answer: Native, proves: bool):
+    engine = build.engine(flat(ONE, answer, user()))
+    assert engine.transcript.sent == 4
+    assert engine.transcript.seen == (4 if proves else 2)
+    assert [output.call_id for output, _ in engine.mask()] == (["1"] if proves else [])
+
+
 def test_a_person_may_prune_what_is_unseen():
     engine = build.engine(flat(ONE, user()))
     follow(engine, decide("manual", "1", RESULT))

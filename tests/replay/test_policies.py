@@ -218,7 +218,7 @@ def test_masking_begins_when_the_window_is_near(window: int, cut: list[int]):
 def test_masking_goes_on_once_it_has_begun_and_begins_anew_after_a_compaction():
     run = POLICIES["two-level"].start(Conversation(tools.PI, window=4_000, reserve=0))
     assert [cut.position for cut in run.step(MASKED, 0)] == [2]
-    more = messages(flat(*MASKED_AS_PI, assistant(), user()))[6:]
+    more = messages(flat(*MASKED_AS_PI, assistant("done"), user()))[6:]
     assert [cut.position for cut in run.step(more, 1)] == [5], "the turn is over"
     run.begin()
     assert run.step(MASKED[3:], 0) == [], "half the context is gone"

@@ -255,7 +255,7 @@ class Engine:
 
     def _is_seen(self, position: int) -> bool:
         """Whether the model has answered a request with this message: what it has not yet had stays whole."""
-        return position < self.transcript.sent
+        return position < self.transcript.seen
 
     def _proposes_unseen(self) -> bool:
         """Whether a result may go that the model has not yet had."""

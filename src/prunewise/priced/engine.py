@@ -390,7 +390,7 @@ class PricedEngine(Engine):
     def _cut(self, moment: Moment, free: Sequence[Proposal]) -> tuple[Cut, list[Proposal]]:
         """Where to cut, and what goes by that."""
         prices, call = self._prices(moment), self.transcript.llm_calls
-        floor, seen = self.covered(moment), self.transcript.sent
+        floor, seen = self.covered(moment), self.transcript.seen
         taken = {one.target for one in free}
         led_to = self._sources(one.target for one in free if one.strategy == REPEAT)
         ripe = [
