@@ -148,7 +148,11 @@ for row in json.load(sys.stdin):
 
 def test_the_same_bytes_in_another_process_whatever_its_hash_seed():
     rows = [
-        {"history": histories.seeded(seed), "settings": SETTINGS[setup], "window": window}
+        {
+            "history": [*histories.seeded(seed), assistant("done"), user()],
+            "settings": SETTINGS[setup],
+            "window": window,
+        }
         for seed in range(12)
         for setup in sorted(SETTINGS)
         for window in (None, WINDOW)
@@ -208,7 +212,21 @@ def test_masking_follows_from_messages_and_ledger(history: list[Native], setup: 
             assert encoded(again.request) == encoded(done.request)
 
 
+def _repeats() -> list[Native]:
+    """Three equal outputs of one message, and a fourth: three of them go out as pointers to the first."""
+    reads = [f"call_{index}|fc_{index}" for index in range(4)]
+    return [
+        assistant(*(call(one, "read", path="a.py") for one in reads[:3])),
+        *(result(one, LONG) for one in reads[:3]),
+        assistant(call(reads[3], "read", path="a.py")),
+        result(reads[3], LONG),
+        user(),
+        user(),
+    ]
+
+
 @given(histories.histories(), setups, st.sampled_from([None, WINDOW]))
+@example(_repeats(), "priced, past the gate", None)
 def test_running_again_on_the_projection_changes_nothing(
     history: list[Native], setup: str, window: int | None
 ):

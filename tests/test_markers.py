@@ -390,3 +390,21 @@ def test_a_masked_read_names_the_lines_that_it_showed(arguments: dict[str, Any],
 def test_a_masked_read_names_no_lines_where_hosts_count_differently():
     (exchange,) = build.transcript(build.read("c", "f", FOUR, offset=3), vocabulary=tools.GENERIC).exchanges
     assert markers.mask(exchange, tools.GENERIC, "#1").startswith("[prunewise: read output left out: f, 7 ")
+
+
+@pytest.mark.parametrize("characters", [0, 1, 950, 1_234_567])
+def test_a_pointer_tells_the_length_of_what_it_leads_to(characters: int):
+    assert markers.characters_of(markers.pointer("read", "x" * characters, "r1")) == characters
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("the same 950 characters as an earlier output", id="words of one"),
+        pytest.param(markers.output("read", 950, markers.OLD, "r1"), id="another marker"),
+        pytest.param(f"x{markers.pointer('read', 'x', 'r1')}", id="one that is not at the start"),
+    ],
+)
+def test_what_is_no_pointer_tells_no_length(text: str):
+    assert markers.characters_of(text) is None

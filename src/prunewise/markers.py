@@ -32,6 +32,9 @@ SUMMARY_WIDTH = 200
 
 _FOREIGN_INPUT = '{"pruned":true,'
 _FIRST_LINE = re.compile(r"\[prunewise: [^\n]*; recall (?P<reference>\S+) for all of it\](?=\n|\Z)")
+_POINTER = re.compile(
+    r"\[prunewise: [^\n]*? output: the same (?P<characters>[\d,]+) characters as an earlier"
+)
 _EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*\Z")
 FULL = ":full"
 """The suffix of a reference that asks for all of an output, however long it is."""
@@ -106,6 +109,12 @@ def pointer(tool: str, text: str, reference: str) -> str:
     """What stands for an output that is byte for byte an earlier one. True whatever becomes of that one."""
     facts = f"the same {_size(text)} as an earlier output"
     return f"{OPENING}{_name(tool)} output: {facts}; {_recall(reference)}]"
+
+
+def characters_of(pointer: str) -> int | None:
+    """How many characters the output has that a pointer leads to; None where the text is no pointer."""
+    found = _POINTER.match(pointer)
+    return int(found["characters"].replace(",", "")) if found else None
 
 
 @lru_cache(maxsize=1024)

@@ -315,8 +315,8 @@ class PricedEngine(Engine):
     def _sources(self, pointers: Iterable[Target]) -> set[str]:
         """The calls whose outputs these pointers lead to."""
         found = (self.transcript.exchange(call_id) for call_id, _ in pointers)
-        sources = (self._views.before(one) for one in found if one is not None)
-        return {one.call.id for one in sources if one is not None}
+        sources = (self._views.sources(one) for one in found if one is not None)
+        return {one.call.id for several in sources for one in several}
 
     # ---- the verdict
 

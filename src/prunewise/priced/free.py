@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prunewise import condense, markers
-from prunewise.tokens import text_tokens
+from prunewise.tokens import text_tokens, utf16_length
 from prunewise.transcript import Exchange
 
 NOISE = "noise"
@@ -42,11 +42,14 @@ class InView:
         """`is_shown` tells whether the output of an exchange goes out as it is."""
         self._is_shown = is_shown
         self._alike: dict[str, list[Exchange]] = {}
+        self._as_long: dict[int, list[Exchange]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Note an output, which others may come to equal."""
         if not exchange.result.has_image and not exchange.result.files:
-            self._alike.setdefault(exchange.result.text, []).append(exchange)
+            text = exchange.result.text
+            self._alike.setdefault(text, []).append(exchange)
+            self._as_long.setdefault(utf16_length(text), []).append(exchange)
 
     def before(self, exchange: Exchange) -> Exchange | None:
         """The latest earlier output that is in view and has the text of this exchange's."""
@@ -54,3 +57,14 @@ class InView:
         alike = reversed(self._alike.get(exchange.result.text, ()))
         earlier = (one for one in alike if (one.result_position, one.result_part) < place)
         return next((one for one in earlier if self._is_shown(one)), None)
+
+    def sources(self, pointer: Exchange) -> list[Exchange]:
+        """The outputs that a pointer may lead to. Where the host has sent the pointer itself back, its text
+        is not known: then those in view that are as long.
+        """
+        source = self.before(pointer)
+        if source is not None:
+            return [source]
+        characters = markers.characters_of(pointer.result.text)
+        as_long = () if characters is None else self._as_long.get(characters, ())
+        return [one for one in as_long if self._is_shown(one)]
