@@ -36,7 +36,7 @@ def test_masking_waits_for_the_answer(natives: list[Native]):
     assert "1" in [output.call_id for output, _ in engine.mask()]
 
 
-@pytest.mark.parametrize("natives", [PARALLEL, READ_AND_EDIT, READ_TWICE])
+@pytest.mark.parametrize("natives", [PARALLEL, READ_TWICE])
 def test_the_documented_policy_waits_for_the_answer(natives: list[Native]):
     engine = build.engine(flat(natives, user()), data=data(gate={"enabled": False}))
     verdict = engine.verdict()

@@ -172,9 +172,33 @@ CASES: dict[str, tuple[list[list[Native]], dict[str, str]]] = {
         [[assistant(call("1", "read", path="f"), call("2", "read", path="f")), result("2"), result("1")]],
         {"1": R},
     ),
-    "a late result of an older read, after a change": (
+    #
+    # of a read and a change that were called at once nobody knows which came first
+    "a read and a change at once": (
+        [[assistant(call("1", "read", path="f"), call("2", "edit", path="f")), result("1"), result("2")]],
+        {},
+    ),
+    "a read and a change at once, results in another order": (
         [[assistant(call("1", "read", path="f"), call("2", "edit", path="f")), result("2"), result("1")]],
-        {"1": A},
+        {},
+    ),
+    "a change that was called before the read had its result": (
+        [
+            [assistant(call("1", "read", path="f")), assistant(call("2", "edit", path="f"))],
+            [result("1"), result("2")],
+        ],
+        {},
+    ),
+    "two changes at once": (
+        [[assistant(call("1", "edit", path="f"), call("2", "write", path="f")), result("1"), result("2")]],
+        {},
+    ),
+    "a read and a change at once, and a change later": (
+        [
+            [assistant(call("1", "read", path="f"), call("2", "edit", path="f")), result("1"), result("2")],
+            edit("3", "f"),
+        ],
+        {"1": A, "2": W},
     ),
     "a late result of an older change, after a read": (
         [[assistant(call("1", "edit", path="f"), call("2", "read", path="f")), result("2"), result("1")]],

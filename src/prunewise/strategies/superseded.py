@@ -52,7 +52,7 @@ class Superseded:
         self._seen = 0
         self._standing: dict[str, list[_Claim]] = {}
         self._changed: dict[str, int] = {}
-        """By path, the call order of the last change."""
+        """By path, where the last change was called."""
 
     def advance(self, transcript: Transcript) -> Iterator[Stale]:
         """What later operations have made stale."""
@@ -90,7 +90,7 @@ class Superseded:
         calls.
         """
         for path in claim.changes:
-            self._changed[path] = max(claim.order, self._changed.get(path, -1))
+            self._changed[path] = max(claim.exchange.call_position, self._changed.get(path, -1))
         reason = self._reason_to_go(claim)
         read = claim.read
         paths = claim.changes if read is None else claim.changes | {read.path}
@@ -114,8 +114,11 @@ class Superseded:
                 self._standing.setdefault(path, []).append(claim)
 
     def _reason_to_go(self, claim: _Claim) -> str | None:
-        """Why a claim is stale, by the changes that are known: all its files were changed later."""
-        if not claim.about or any(self._changed.get(path, -1) <= claim.order for path in claim.about):
+        """Why a claim is stale, by the changes that are known: all its files were changed later. Of calls that
+        were made at once nobody knows which came first.
+        """
+        known = claim.exchange.result_position
+        if not claim.about or any(self._changed.get(path, -1) <= known for path in claim.about):
             return None
         return CHANGED_AFTER if claim.read is not None or not claim.changes else CHANGED_AGAIN
 
