@@ -89,6 +89,8 @@ class Script(msgspec.Struct, frozen=True, gc=False):
     """Whether its output is nothing but the lines that its reads name."""
     proven: tuple[FileOperation, ...] = ()
     """Those of the operations that have certainly been done where the script's exit code is 0."""
+    perhaps: tuple[FileOperation, ...] = ()
+    """What it names besides, and may never have done."""
 
 
 UNKNOWN = Script("other")
@@ -211,6 +213,7 @@ class _Reader:
         """Whether it is known only if a `cd` did not fail that may have failed."""
         self._straight = straight
         self._operations: list[FileOperation] = []
+        self._perhaps: list[FileOperation] = []
         self._proven: list[FileOperation] = []
         self._sorts: list[Sort] = []
         self._pure = True
@@ -226,6 +229,7 @@ class _Reader:
             tuple(self._operations),
             self._pure and reads and all(one.action == "read" for one in self._operations),
             tuple([one for one in self._proven if one in self._operations]),
+            tuple(self._perhaps),
         )
 
     def _statements(self, node: Node, *, sure: bool) -> None:
@@ -280,6 +284,7 @@ class _Reader:
             if is_perhaps:
                 self._pure = self._pure and len(self._operations) == known
                 self._lost = self._lost or self._cwd != cwd
+                self._perhaps += self._operations[known:]
                 del self._operations[known:]
 
     def _last_of(self, node: Node, *, sure: bool) -> _Command | None:

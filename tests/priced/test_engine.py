@@ -609,7 +609,17 @@ def test_a_pointer_that_is_no_shorter_is_none():
 
 
 @pytest.mark.parametrize(
-    ("command", "kept"), [("cat .env", True), ("cd a && head -400 secrets/x.txt", True), ("cat env", False)]
+    ("command", "kept"),
+    [
+        ("cat .env", True),
+        ("cd a && head -400 secrets/x.txt", True),
+        ("cat a.txt || cat .env", True),
+        ("false || cat a.txt && cat .env", True),
+        ("test -f a || (cd a; cat .env)", True),
+        ("cat .env || true", True),
+        ("cat env", False),
+        ("cat a.txt || cat env", False),
+    ],
 )
 def test_a_command_that_touches_a_protected_file_is_protected(command: str, kept: Any):
     natives = flat(user(), used("c", "bash", {"command": command}, WORDS), old(40))

@@ -21,7 +21,7 @@ from prunewise.priced.free import FREE, NOISE, NOISY, REPEAT, SAME, InView, with
 from prunewise.priced.hazards import HAZARDS, SOON, Needs, expected_calls
 from prunewise.prices import Prices, Rates, assumed_prices, prices_for
 from prunewise.strategies.dedupe import Dedupe
-from prunewise.strategies.sorting import operations_of, sort_of
+from prunewise.strategies.sorting import named_by, operations_of, sort_of
 from prunewise.strategies.stale import Stale
 from prunewise.strategies.superseded_outputs import SupersededOutputs
 from prunewise.tokens import text_tokens, utf16_length
@@ -265,7 +265,7 @@ class PricedEngine(Engine):
         reason = self._protections.reason
         if reason(exchange) is not None:
             return True
-        touched = () if exchange.operation is not None else operations_of(exchange, self.transcript)
+        touched = () if exchange.operation is not None else named_by(exchange, self.transcript)
         return any(reason(msgspec.structs.replace(exchange, operation=one)) is not None for one in touched)
 
     # ---- the free lane

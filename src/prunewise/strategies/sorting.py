@@ -85,6 +85,12 @@ def operations_of(exchange: Exchange, transcript: Transcript) -> tuple[FileOpera
     return () if script is None else script.operations
 
 
+def named_by(exchange: Exchange, transcript: Transcript) -> tuple[FileOperation, ...]:
+    """As `operations_of`, with the files of commands that may never have run."""
+    script = None if exchange.operation is not None else script_of(exchange, transcript)
+    return (*operations_of(exchange, transcript), *(() if script is None else script.perhaps))
+
+
 def is_proven(exchange: Exchange, transcript: Transcript) -> bool:
     """Whether a shell command has certainly ended with exit code 0, and complains of nothing."""
     call, vocabulary, text = exchange.call, transcript.vocabulary, exchange.result.text

@@ -114,8 +114,8 @@ class Superseded:
                 self._standing.setdefault(path, []).append(claim)
 
     def _reason_to_go(self, claim: _Claim) -> str | None:
-        """Why a claim is stale, by the changes that are known: all its files were changed later. Of calls that
-        were made at once nobody knows which came first.
+        """Why a claim is stale, by the changes that are known: all its files were changed later. Calls
+        that were made at once may have run in any order.
         """
         known = claim.exchange.result_position
         if not claim.about or any(self._changed.get(path, -1) <= known for path in claim.about):
