@@ -131,6 +131,7 @@ def anthropic_result(*blocks: Json) -> list[Json]:
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": [use]},
         {"role": "user", "content": [answered([{"type": "text", "text": LONG}, *blocks])]},
+        {"role": "assistant", "content": "seen"},
         {"role": "user", "content": "on"},
     ]
 
@@ -141,6 +142,7 @@ def chat_result(*blocks: Json) -> list[Json]:
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": LONG}, *blocks]},
+        {"role": "assistant", "content": "seen"},
         {"role": "user", "content": "on"},
     ]
 
@@ -151,6 +153,7 @@ def responses_result(*blocks: Json) -> list[Json]:
         {"role": "user", "content": "go"},
         {"type": "function_call", "call_id": "c", "name": "fetch", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c", "output": output},
+        {"role": "assistant", "content": "seen"},
         {"role": "user", "content": "on"},
     ]
 
@@ -161,6 +164,7 @@ def gemini_result(*parts: Json) -> list[Json]:
         {"role": "user", "parts": [{"text": "go"}]},
         {"role": "model", "parts": [{"functionCall": {"id": "c", "name": "fetch", "args": {}}}]},
         {"role": "user", "parts": [{"functionResponse": held}]},
+        {"role": "model", "parts": [{"text": "seen"}]},
         {"role": "user", "parts": [{"text": "on"}]},
     ]
 
@@ -171,6 +175,7 @@ def pi_result(*blocks: Json) -> list[Json]:
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": [call]},
         {"role": "toolResult", "toolCallId": "c", "content": [{"type": "text", "text": LONG}, *blocks]},
+        {"role": "assistant", "content": [{"type": "text", "text": "seen"}]},
         {"role": "user", "content": "on"},
     ]
 
