@@ -9,6 +9,7 @@ Knows no file and no clock: stores read and write entries, hosts say what time i
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
@@ -243,6 +244,7 @@ def fold(entries: Iterable[Entry]) -> Ledger:
     decided: dict[str, Decision] = {}
     restored_keys: set[str] = set()
     undone: list[tuple[Decision, Restore]] = []
+    keys: defaultdict[Target, set[str]] = defaultdict(set)
     savings: list[Savings] = []
     engaged, raw_tokens = False, 0
     masks: dict[tuple[str, Kind], Mask] = {}
@@ -256,9 +258,10 @@ def fold(entries: Iterable[Entry]) -> Ledger:
                     markers.add((entry.target, entry.placeholder))
                 active[entry.idempotency_key] = entry  # the dict keeps the order in which keys began to stand
                 decided[entry.idempotency_key] = entry
+                keys[entry.target].add(entry.idempotency_key)
                 request_id = entry.request_id or request_id
             case Restore():
-                undone += _undo(active, entry)
+                undone += _undo(active, keys, entry)
                 restored_keys.add(entry.idempotency_key)
             case Masking():
                 engaged, raw_tokens = entry.engaged, entry.raw_tokens
@@ -292,11 +295,18 @@ def fold(entries: Iterable[Entry]) -> Ledger:
     )
 
 
-def _undo(active: dict[str, Decision], restore: Restore) -> list[tuple[Decision, Restore]]:
-    """Take out what a restore ends: with it, the decision, unless another one stands for its target."""
+def _undo(
+    active: dict[str, Decision], keys: Mapping[Target, set[str]], restore: Restore
+) -> list[tuple[Decision, Restore]]:
+    """Take out what a restore ends: with it, the decision, unless another one stands for its target. `keys`
+    are those under which one may.
+    """
     ended = active.pop(restore.idempotency_key, None)
-    others = {one.target for one in active.values()}
-    return [] if ended is None or ended.target in others else [(ended, restore)]
+    if ended is None:
+        return []
+    others = map(active.get, keys[ended.target])
+    stands = any(one is not None and one.target == ended.target for one in others)
+    return [] if stands else [(ended, restore)]
 
 
 def target_of(key: str, decided: Mapping[str, Decision]) -> Target | None:
