@@ -179,38 +179,39 @@ def recall_of(talk: Talk, many: int) -> None:
     talk.ask(*calls, results=tuple(talk.pruner.recall(reference) for reference in references))
 
 
-@pytest.mark.parametrize("made", [trimmed, cut, recalled, restored_unsent])
-@pytest.mark.parametrize("resumed", [False, True])
-def test_the_saving_is_that_of_the_bills(made: Callable[[], Talk], resumed: bool):
-    """Also where a new process has to tell the first half by what the ledger says."""
+def gone_on(made: Callable[[], Talk], *, resumed: bool) -> tuple[Talk, Balance]:
+    """The session after one call more, by a new process or the old one, and what it comes to in all."""
     talk = made()
     if resumed:
         talk.resume()
     talk.run("ok")
     balance = talk.settle()
     earlier = talk.pruner.stats.earlier
-    assert (earlier is not None) is resumed
-    talk.agrees(balance if earlier is None else earlier.plus(balance))
-    assert balance.calls == (1 if resumed else talk.requests)
+    return talk, balance if earlier is None else earlier.plus(balance)
+
+
+@pytest.mark.parametrize("made", [trimmed, cut, recalled, restored_unsent])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_saving_is_that_of_the_bills(made: Callable[[], Talk], resumed: bool):
+    """Also where a new process has to tell the first half by what the ledger says."""
+    talk, in_all = gone_on(made, resumed=resumed)
+    assert (talk.pruner.stats.earlier is not None) is resumed
+    talk.agrees(in_all)
+    assert talk.pruner.stats.balance.calls == (1 if resumed else talk.requests)
 
 
 @pytest.mark.parametrize("made", [restored_one, restored_both, restored_all, restored_unsent, pruned_again])
 def test_a_new_process_books_what_was_restored_as_the_old_one_did(made: Callable[[], Talk]):
     balances: list[Balance] = []
     for resumed in (False, True):
-        talk = made()
-        if resumed:
-            talk.resume()
-        talk.run("ok")
-        balance = talk.settle()
-        earlier = talk.pruner.stats.earlier
-        balances.append(balance if earlier is None else earlier.plus(balance))
-        assert balances[-1].cost == pytest.approx(talk.pruned.spent, rel=1e-9)
-        assert balances[-1].without == pytest.approx(talk.whole.spent, rel=0.05)
-    gone_on, begun_anew = balances
-    assert (begun_anew.calls, begun_anew.breaks) == (gone_on.calls, gone_on.breaks)
-    assert begun_anew.without == pytest.approx(gone_on.without, rel=0.005)
-    assert begun_anew.break_cost == pytest.approx(gone_on.break_cost, rel=0.02)
+        talk, in_all = gone_on(made, resumed=resumed)
+        balances.append(in_all)
+        assert in_all.cost == pytest.approx(talk.pruned.spent, rel=1e-9)
+        assert in_all.without == pytest.approx(talk.whole.spent, rel=0.05)
+    old, new = balances
+    assert (new.calls, new.breaks) == (old.calls, old.breaks)
+    assert new.without == pytest.approx(old.without, rel=0.005)
+    assert new.break_cost == pytest.approx(old.break_cost, rel=0.02)
 
 
 @pytest.mark.parametrize("lost", [Restore, Savings])

@@ -103,12 +103,13 @@ class Accounting:
                 self._answer(transcript, position)
             return
         self._begun = True
-        events = _decided(engine, ledger)
+        answers = _answers(transcript)
+        events = _decided(engine, ledger, answers)
         if events:
-            self._repeat(transcript, events)
+            self._repeat(transcript, answers, events)
             self._earlier, self._account = self._account, Account()
         else:
-            self._learn(transcript)
+            self._learn(transcript, answers)
 
     def take_back(self) -> None:
         """The request that was projected last has not gone out."""
@@ -136,10 +137,10 @@ class Accounting:
 
     # ---- what was sent before
 
-    def _repeat(self, transcript: Transcript, events: list[_Event]) -> None:
+    def _repeat(self, transcript: Transcript, answers: list[int], events: list[_Event]) -> None:
         """The requests of before, each as it went out by what had been decided until then."""
         decided = 0
-        for position in _answers(transcript):
+        for position in answers:
             while decided < len(events) and events[decided].answer <= position:
                 self.tally.remove(events[decided].position, events[decided].removed)
                 decided += 1
@@ -148,9 +149,9 @@ class Accounting:
             if self._was_whole(transcript, position):
                 decided = 0
 
-    def _learn(self, transcript: Transcript) -> None:
+    def _learn(self, transcript: Transcript, answers: list[int]) -> None:
         """Where nothing was decided, the last ones tell how the provider counts."""
-        for position in _answers(transcript)[-_ENOUGH:]:
+        for position in answers[-_ENOUGH:]:
             self._last = message = transcript.messages[position]
             assert message.usage is not None
             self._send(position)
@@ -245,13 +246,16 @@ def _recalls_only(message: Message, transcript: Transcript) -> bool:
     return bool(calls) and transcript.vocabulary.recall.issuperset(calls)
 
 
-def _decided(engine: Engine, ledger: Ledger) -> list[_Event]:
+def _decided(engine: Engine, ledger: Ledger, answers: list[int]) -> list[_Event]:
     """What stands or stood, in the order in which it went out: a decision by the request that it was made
-    for, where the messages hold that; else by the time, as a restore.
+    for, where the messages hold that; else by the time, as a restore. `answers` are the positions of the
+    answers with usage.
     """
+    spans = [*((one, None) for one in ledger.standing.values()), *ledger.undone]
+    if not spans:
+        return []
     transcript = engine.transcript
     at = {message.id: position for position, message in enumerate(transcript.messages)}
-    answers = _answers(transcript)
     latest = list(accumulate((transcript.messages[one].time or 0.0 for one in answers), max))
 
     def answer_after(time: float) -> int:
@@ -265,27 +269,34 @@ def _decided(engine: Engine, ledger: Ledger) -> list[_Event]:
         asked = at.get(decision.request_id or "", -1)
         return asked + 1 if asked >= made else answer_after(decided_at)
 
-    found: list[tuple[int, int, int]] = []
-    for (call, kind), decision in ledger.standing.items():
-        exchange = transcript.exchange(call)
-        removed = 0 if exchange is None else engine.saving_at(place_of(exchange, kind))
-        begin = began(decision, exchange.result_position) if exchange is not None and removed else None
-        if exchange is not None and begin is not None:
-            found.append((begin, exchange.position(kind), removed))
     sizes = {one.idempotency_key: one.tokens_removed for one in ledger.savings}
-    for decision, restore in ledger.undone:
+    found: list[tuple[int, int, int]] = []
+    for decision, restore in spans:
         call, kind = decision.target
         exchange = transcript.exchange(call)
-        removed = sizes.get(decision.idempotency_key, 0)
-        begin = began(decision, exchange.result_position) if exchange is not None and removed else None
-        if exchange is not None and begin is not None and restore.restored_at is not None:
+        if exchange is None:
+            continue
+        if restore is None:
+            end = len(transcript) + 1  # behind every answer
+            removed = engine.saving_at(place_of(exchange, kind))
+        elif restore.restored_at is None:
+            continue
+        else:
             end = answer_after(restore.restored_at)
-            if begin < end:
-                found.append((begin, exchange.position(kind), removed))
-                found.append((end, exchange.position(kind), -removed))
+            removed = sizes.get(decision.idempotency_key, 0)
+        begin = began(decision, exchange.result_position)
+        if begin is None or begin >= end or not removed:
+            continue
+        position = exchange.position(kind)
+        found += (begin, position, removed), (end, position, -removed)
+    return _events(found)
+
+
+def _events(changes: Iterable[tuple[int, int, int]]) -> list[_Event]:
+    """The events of these changes: each an answer, a position and by how much more is out there."""
     events: list[_Event] = []
     so_far: Counter[int] = Counter()
-    for answer, position, removed in sorted(found):
+    for answer, position, removed in sorted(changes):
         so_far[position] += removed
         events.append(_Event(answer, position, so_far[position]))
     return events
