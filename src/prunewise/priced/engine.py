@@ -315,8 +315,7 @@ class PricedEngine(Engine):
     def _sources(self, pointers: Iterable[Target]) -> set[str]:
         """The calls whose outputs these pointers lead to."""
         found = (self.transcript.exchange(call_id) for call_id, _ in pointers)
-        sources = (self._views.sources(one) for one in found if one is not None)
-        return {one.call.id for several in sources for one in several}
+        return self._views.sources(one for one in found if one is not None)
 
     # ---- the verdict
 

@@ -6,7 +6,7 @@ what it leads to is held; and what is proven to be noise is left out where littl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from prunewise import condense, markers
 from prunewise.tokens import text_tokens, utf16_length
@@ -42,14 +42,11 @@ class InView:
         """`is_shown` tells whether the output of an exchange goes out as it is."""
         self._is_shown = is_shown
         self._alike: dict[str, list[Exchange]] = {}
-        self._as_long: dict[int, list[Exchange]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Note an output, which others may come to equal."""
         if not exchange.result.has_image and not exchange.result.files:
-            text = exchange.result.text
-            self._alike.setdefault(text, []).append(exchange)
-            self._as_long.setdefault(utf16_length(text), []).append(exchange)
+            self._alike.setdefault(exchange.result.text, []).append(exchange)
 
     def before(self, exchange: Exchange) -> Exchange | None:
         """The latest earlier output that is in view and has the text of this exchange's."""
@@ -58,13 +55,20 @@ class InView:
         earlier = (one for one in alike if (one.result_position, one.result_part) < place)
         return next((one for one in earlier if self._is_shown(one)), None)
 
-    def sources(self, pointer: Exchange) -> list[Exchange]:
-        """The outputs that a pointer may lead to. Where the host has sent the pointer itself back, its text
-        is not known: then those in view that are as long.
+    def sources(self, pointers: Iterable[Exchange]) -> set[str]:
+        """The calls whose outputs these pointers lead to. Where the host has sent a pointer itself back, the
+        text that it stands for is not known: then those in view that are as long.
         """
-        source = self.before(pointer)
-        if source is not None:
-            return [source]
-        characters = markers.characters_of(pointer.result.text)
-        as_long = () if characters is None else self._as_long.get(characters, ())
-        return [one for one in as_long if self._is_shown(one)]
+        found: set[str] = set()
+        lengths: set[int | None] = set()
+        for pointer in pointers:
+            source = self.before(pointer)
+            if source is None:
+                lengths.add(markers.characters_of(pointer.result.text))
+            else:
+                found.add(source.call.id)
+        if lengths - {None}:
+            for text, alike in self._alike.items():
+                if utf16_length(text) in lengths:
+                    found.update(one.call.id for one in alike if self._is_shown(one))
+        return found

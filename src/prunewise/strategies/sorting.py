@@ -86,9 +86,9 @@ def operations_of(exchange: Exchange, transcript: Transcript) -> tuple[FileOpera
 
 
 def named_by(exchange: Exchange, transcript: Transcript) -> tuple[FileOperation, ...]:
-    """As `operations_of`, with the files of commands that may never have run."""
-    script = None if exchange.operation is not None else script_of(exchange, transcript)
-    return (*operations_of(exchange, transcript), *(() if script is None else script.perhaps))
+    """The files that a shell command names, those of commands that may never have run too."""
+    script = script_of(exchange, transcript)
+    return () if script is None else (*script.operations, *script.perhaps)
 
 
 def is_proven(exchange: Exchange, transcript: Transcript) -> bool:
