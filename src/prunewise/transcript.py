@@ -6,7 +6,7 @@ came from (formats), how large they are (tokens) or what may go (strategies, pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -290,19 +290,21 @@ class Transcript:
     @property
     def sent(self) -> int:
         """How many messages have been sent: all before the last answer, failed or not, and that answer."""
-        for position in range(len(self.messages) - 1, -1, -1):
-            if self.messages[position].role == "assistant":
-                return position + 1
-        return 0
+        return self._up_to_last(lambda message: message.role == "assistant")
 
     @property
     def seen(self) -> int:
         """How many messages the model has surely had in full: as `sent`, but by the last answer that has
         content or usage. An empty one may stand for a request that never reached the model.
         """
+        return self._up_to_last(
+            lambda message: message.role == "assistant" and bool(message.parts or message.usage)
+        )
+
+    def _up_to_last(self, is_meant: Callable[[Message], bool]) -> int:
+        """How many messages there are up to the last one that is meant; 0 where none is."""
         for position in range(len(self.messages) - 1, -1, -1):
-            message = self.messages[position]
-            if message.role == "assistant" and (message.parts or message.usage):
+            if is_meant(self.messages[position]):
                 return position + 1
         return 0
 

@@ -247,20 +247,18 @@ class Engine:
 
     def _allowed(self) -> list[Proposal]:
         """The proposals that no signature covers and whose outputs the model has had in full."""
+        seen = self.transcript.seen
         return [
             one
             for one in self.proposals
-            if one.position >= self._covered and (one.kind != TOOL_RESULT or self._is_seen(one.position))
+            if one.position >= self._covered and (one.kind != TOOL_RESULT or one.position < seen)
         ]
-
-    def _is_seen(self, position: int) -> bool:
-        """Whether the model has answered a request with this message: what it has not yet had stays whole."""
-        return position < self.transcript.seen
 
     def _proposes_unseen(self) -> bool:
         """Whether a result may go that the model has not yet had."""
+        seen = self.transcript.seen
         for exchange in reversed(self.transcript.exchanges):
-            if self._is_seen(exchange.result_position):
+            if exchange.result_position < seen:
                 return False
             if self._pool.get((exchange.call.id, TOOL_RESULT)) is not None:
                 return True
@@ -537,7 +535,7 @@ class Engine:
         """Every output that masking may replace and nothing else has. They are replaced once the ledger that
         is followed has their masks; until then they are given again.
         """
-        covered = self.covered(moment)
+        covered, seen = self.covered(moment), self.transcript.seen
         self._maskable.extend(self._outputs.advance(self.transcript))
         waiting, self._maskable = self._maskable, []
         masked: list[tuple[Output, Mask]] = []
@@ -548,7 +546,7 @@ class Engine:
             if target in self._ledger.restored:
                 self._passed_by.add(target)
                 continue
-            if output.position < covered or not self._is_seen(output.position) or self._holds(target):
+            if not covered <= output.position < seen or self._holds(target):
                 self._maskable.append(output)
                 continue
             mask = self._masking_of(output)
@@ -597,13 +595,12 @@ class Engine:
     @property
     def unmasked_saving(self) -> int:
         """What masking could take out of this request beyond the edits there are, in tokens."""
-        covered = self.covered()
+        covered, seen = self.covered(), self.transcript.seen
         self._maskable.extend(self._outputs.advance(self.transcript))
         return sum(
             output.tokens - text_tokens(mask.placeholder)
             for output in self._maskable
-            if output.position >= covered
-            and self._is_seen(output.position)
+            if covered <= output.position < seen
             and not self._holds((output.call_id, output.kind))
             and (output.position, output.part) not in self._edits
             and (output.call_id, output.kind) not in self._ledger.restored
